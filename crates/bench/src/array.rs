@@ -1,5 +1,4 @@
-//! `bench` of datasets: what programs write and read with netCDF libraries, by several of them in
-//! turn.
+//! `bench` of datasets: workloads of netCDF programs, measured with several libraries in turn.
 //!
 //! [`run`] measures. In each repetition every contender writes new files and reads them back; their
 //! order rotates, so that none is always the first. A sample is the time from one barrier to the

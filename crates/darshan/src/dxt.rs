@@ -1,4 +1,4 @@
-//! Extended traces (DXT): each read and write of a file by a rank, with its place and times.
+//! Extended traces (DXT): each read and write of a file by a rank, with its offset and times.
 
 use crate::Log;
 use crate::module::Module;

@@ -1,5 +1,5 @@
-//! Names: paths by the id of their records. In format version 3.00 they have their length before
-//! them, later a zero behind them.
+//! Names: paths by the id of their records. In format version 3.00 a name follows its length; later
+//! it ends with a zero byte.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! Cutting: the records that a filter lets pass, as a recording of its own.
+//! Cutting: the records that a filter selects, written as a new recording.
 //!
 //! Each process is read twice. The first pass follows which files are open, so that files whose
 //! `open` is cut away are known with their path, flags, position, size and descriptors ([`Held`]).

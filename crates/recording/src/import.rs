@@ -1,4 +1,4 @@
-//! Import: recordings made of what other tools wrote.
+//! Import of the output of other tools as recordings.
 //!
 //! Lines that are not understood are counted, and the first of them shown; the rest is imported.
 //! What is understood but is no operation on a file is counted by name. Memory is needed for what

@@ -1,4 +1,4 @@
-//! Recordings: what a run of many processes did with files, as one.
+//! Recordings: the calls on files of all processes of a run, on one time line.
 //!
 //! A [`Recording`] is a trace, a file of several traces, or a directory of traces, as `striate run
 //! --trace` leaves it. Its records come in the order of time on one time line

@@ -1,4 +1,4 @@
-//! What is in files: bytes that follow from the path and the offset.
+//! Generated contents of files: each byte is a function of the path and the offset.
 //!
 //! A recording has no contents. The byte at an offset of a file is always the same, whichever call
 //! writes it and in which order, so that files can be compared after replays with different stacks.

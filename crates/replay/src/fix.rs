@@ -1,4 +1,4 @@
-//! [`Fix`]: what is made good before a call.
+//! [`Fix`]: a correction of the state of files before a call.
 //!
 //! Programs that were not recorded change files, too: a statically linked one writes a file, or
 //! inherits its standard output. It shows in a call that finds a file, or a size, which the

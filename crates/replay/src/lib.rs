@@ -1,4 +1,4 @@
-//! Replay: the calls of a recording are carried out again (\[SCHMIDTKE\]).
+//! Replay: repeats the calls of a recording (\[SCHMIDTKE\]).
 //!
 //! [`replay`] goes through a [`Recording`](striate_recording::Recording) twice. First it is
 //! surveyed: which threads there were and when, and which files and directories were there before

@@ -1,4 +1,4 @@
-//! [`replay`]: survey, make what was there, and carry out.
+//! [`replay`]: survey, creation of the files that existed before, and execution.
 
 use std::sync::atomic::Ordering;
 

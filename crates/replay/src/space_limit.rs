@@ -1,4 +1,4 @@
-//! The limit on the space that the files of a replay may take, checked before anything is made.
+//! The limit on the space that the files of a replay may take, checked before any file is created.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,5 @@
-//! [`Survey`]: what there is in a recording, found before it is replayed.
+//! [`Survey`]: the first pass over a recording: its threads, and the files that must exist before
+//! it is replayed.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};

@@ -1,4 +1,4 @@
-//! Advice: rules that look at a recording, each for one thing that is known to cost time.
+//! Advice: rules that examine a recording, each for one access pattern that is known to cost time.
 //!
 //! A rule has a figure that was measured, a threshold, and what would help. It speaks only if calls
 //! that it is about took a part of the time that matters: `WORTH`. Several rules never speak about

@@ -1,5 +1,5 @@
-//! Two recordings, runs or results of benchmarks side by side: what changed, and whether that means
-//! anything.
+//! Comparison of two recordings, runs or results of benchmarks: what changed, and whether it is
+//! significant.
 //!
 //! Counts and bytes are exact: they are the same or they differ. Samples are tested (Mann and
 //! Whitney), and a ratio of medians comes with its interval; among many tests some would speak by

@@ -1,4 +1,4 @@
-//! What a recording tells: a model of it, advice, and the forms in which people see both.
+//! Analysis of recordings: a model, advice, and both as a page, as text and as JSON.
 //!
 //! [`report`] goes once over a [`Recording`](striate_recording::Recording) in bounded memory and
 //! makes a [`Model`], which is also the machine-readable form. [`advice`] looks for what stands out

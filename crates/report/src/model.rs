@@ -1,4 +1,4 @@
-//! [`Model`]: all that a report tells, as numbers. It is what `--json` prints.
+//! [`Model`]: the numbers of a report, as `--json` prints them.
 //!
 //! Times are nanoseconds, and those of calls are summed over all of them, so that calls of several
 //! threads can take more time than passes. Names of fields are stable; new ones may be added.

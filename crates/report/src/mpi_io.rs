@@ -1,5 +1,4 @@
-//! [`MpiIo`]: the part of a model that tells of MPI-IO calls, and of the calls on files beneath
-//! them.
+//! [`MpiIo`]: the part of a model about MPI-IO calls, and the calls on files beneath them.
 //!
 //! These bytes and times are those of [`Totals`](crate::model::Totals) once more, from where the
 //! program stands: what ranks send each other and wait for is in the time of the MPI-IO calls only.

@@ -1,4 +1,4 @@
-//! Columns that line up, and fit the terminal.
+//! Tables whose columns are aligned and fit the terminal.
 //!
 //! A column is as wide as its widest cell. Numbers stand to the right, words to the left. Where the
 //! terminal is too narrow for all of it, [`Table::within`] does as little as helps, in this order:

@@ -1,4 +1,4 @@
-//! A model for terminals: the same words, tables, and charts of characters.
+//! A model as text for terminals, with tables and charts of characters.
 
 mod darshan;
 mod layers;

@@ -1,4 +1,4 @@
-//! What a stack would change: measured by a caller that can repeat the recording.
+//! The effect of a stack, measured by a caller that can replay the recording.
 //!
 //! This crate cannot repeat anything. It names the stacks to try ([`candidates`]), hands them to a
 //! [`Measure`] and keeps its answers in the model.

@@ -1,4 +1,4 @@
-//! What a check of a whole file system finds: metadata against objects.
+//! The check of a whole file system: metadata compared with objects.
 //!
 //! An [`Inventory`] is what the metadata and all servers say; [`Inventory::findings`] compares
 //! them. It is made by a client that asks running servers, or from the data directories of servers

@@ -1,4 +1,4 @@
-//! [`Costs`]: what moving bytes of an object takes on this machine, measured when a server starts.
+//! [`Costs`]: the cost of accesses to objects on this machine, measured when a server starts.
 //!
 //! They only decide between two right ways: bytes with gaps can be moved one run after the other,
 //! or with all that lies between them.

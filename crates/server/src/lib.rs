@@ -1,4 +1,4 @@
-//! I/O servers: striped objects that understand structure, and their metadata.
+//! I/O servers: striped objects, transfers that expand descriptions, and metadata.
 //!
 //! A [`Server`] keeps one object per file, with the strips of the file that lie on it
 //! ([`objects`]), and moves bytes between objects and clients as their descriptions say

@@ -1,4 +1,4 @@
-//! [`Loss`]: bytes that a program has written and that a stage could not bring to storage before
+//! [`Loss`]: bytes that a program has written and that a stage could not write to storage before
 //! the process ended.
 //!
 //! A stage that buffers has answered calls before storage has. If storage fails later, the next

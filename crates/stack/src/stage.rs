@@ -1,5 +1,5 @@
-//! [`Stage`]: what operations pass through on their way to the kernel; [`Next`]: the stages after
-//! one.
+//! [`Stage`]: the trait of the stages that operations pass through on their way to the kernel;
+//! [`Next`]: the stages after one.
 
 use std::fmt::Debug;
 use std::os::fd::RawFd;

@@ -1,4 +1,4 @@
-//! **fault**: operations fail, or move fewer bytes than asked for, to see what a program does then.
+//! **fault**: makes operations fail, or move fewer bytes than requested, to test programs.
 //!
 //! Which ones fail depends on how many of their kinds came before, and on `seed`; so a run of one
 //! thread can be repeated.

@@ -1,5 +1,5 @@
-//! **path-rewrite**: files are made at a fast place, and go to their destination when they are
-//! closed.
+//! **path-rewrite**: creates files on fast storage, and moves them to their destination when they
+//! are closed.
 //!
 //! ```toml
 //! [[stage]]

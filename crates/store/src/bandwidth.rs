@@ -1,4 +1,4 @@
-//! [`Bandwidth`]: a link that lets so many bytes per second pass, in the order in which they come.
+//! [`Bandwidth`]: a limit of bytes per second, first come, first served.
 //!
 //! Bytes stand in a queue that moves at the rate of the link. So the rate may change at any time,
 //! also for bytes that wait already. The queue is whole numbers and times that are given to it,

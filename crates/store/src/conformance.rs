@@ -1,4 +1,5 @@
-//! One suite that every store passes: the contract of [`Store`], checked against a plain vector.
+//! The conformance suite that every store passes: the contract of [`Store`], checked against a
+//! plain vector.
 //!
 //! A test hands over a way to make fresh objects ([`Subject`]) and calls [`check`]. Everything is
 //! drawn from fixed seeds; a failure says which step of which seed.

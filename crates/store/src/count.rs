@@ -1,4 +1,4 @@
-//! [`Counted`]: how many operations, regions and bytes a store was asked for.
+//! [`Counted`]: a store that counts requests, regions and bytes.
 //!
 //! A list or typed request is one operation: that is what an access method is judged by.
 

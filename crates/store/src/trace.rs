@@ -1,4 +1,4 @@
-//! [`Traced`]: what a store was asked for, when, and how long it took.
+//! [`Traced`]: a store that records its requests, with their times.
 
 use std::collections::VecDeque;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! How a connection begins: both sides agree on a version and prove that they have the same key.
+//! The handshake: both sides agree on a version and prove that they have the same key.
 //!
 //! The client sends a nonce; the server answers with its own and, if it has a key, a code over both
 //! nonces; the client checks that and answers with its code, which differs by a label so that

@@ -1,4 +1,4 @@
-//! [`Request`]: what a client asks of a server.
+//! [`Request`]: a request of a client to a server.
 
 use serde::{Deserialize, Serialize};
 

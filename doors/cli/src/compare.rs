@@ -1,4 +1,4 @@
-//! `striate compare`: two recordings, runs or results of benchmarks side by side.
+//! `striate compare`: compares two recordings, runs or results of benchmarks.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! `striate describe`: everything there is to know about a description, and a picture of it.
+//! `striate describe`: the loops, size, bounds and runs of a description, and a picture of it.
 //!
 //! Nothing is walked that could be long: the answer for a billion runs comes as fast as for ten.
 

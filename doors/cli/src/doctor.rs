@@ -1,5 +1,5 @@
-//! `striate doctor`: what this program found on this machine, where, and what to do about what is
-//! missing.
+//! `striate doctor`: which parts are installed on this machine, where, and how to install missing
+//! ones.
 
 use std::env;
 use std::fmt::Write as _;

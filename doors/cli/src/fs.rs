@@ -1,4 +1,4 @@
-//! `striate fs`: the files of servers, as people know them from the shell.
+//! `striate fs`: `ls`, `cp`, `mv`, `rm` and the like for files on servers.
 
 mod copy;
 mod cp;

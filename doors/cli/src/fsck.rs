@@ -1,4 +1,4 @@
-//! `striate fsck`: whether names and objects fit together, on running servers or in their
+//! `striate fsck`: checks the consistency of names and objects, on running servers or in their
 //! directories.
 //!
 //! Running servers are looked at while files come and go, in an order in which what is well cannot

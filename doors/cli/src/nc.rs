@@ -1,4 +1,4 @@
-//! `striate nc`: netCDF classic files, looked at, checked, converted, divided and compared.
+//! `striate nc`: shows, checks, converts, divides and compares netCDF classic files.
 //!
 //! A partitioned dataset is one thing to all of them, by the name of its master.
 

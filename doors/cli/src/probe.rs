@@ -1,4 +1,4 @@
-//! `striate probe`: how fast storage targets are, and which of them are worth using.
+//! `striate probe`: the bandwidths of storage targets, and the choice of those to use.
 
 mod plot;
 mod progress;

@@ -1,4 +1,4 @@
-//! `striate quickstart`: what the program does, shown on a block-distributed array.
+//! `striate quickstart`: a demonstration on a block-distributed array.
 //!
 //! The array is a cube of integers, distributed over some ranks: each rank's block is described,
 //! packed out of the array, checked against coordinates counted by hand, and unpacked into a second

@@ -1,4 +1,5 @@
-//! `striate replay`: what programs did is done again, somewhere else or with other stages.
+//! `striate replay`: repeats the calls of a recording, in another directory, on a store or with
+//! other stages.
 
 mod summary;
 

@@ -1,4 +1,4 @@
-//! `striate report`: what a recording tells, as a page, as text or for machines.
+//! `striate report`: the analysis of a recording, as a page, as text or as JSON.
 
 mod interrupt;
 mod progress;

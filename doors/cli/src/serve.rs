@@ -1,4 +1,4 @@
-//! `striate serve`: a server of a parallel file system, or a few of them to try it.
+//! `striate serve`: a server of a parallel file system, or several in one process.
 //!
 //! It prints one line as soon as clients may connect. From then on its messages are in the log
 //! on standard error, until a signal ends it: the first lets requests finish, a second does not

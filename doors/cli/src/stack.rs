@@ -1,4 +1,4 @@
-//! `striate stack`: the stages that programs can be run with, and files that put them together.
+//! `striate stack`: the stages, and the files that combine them to stacks.
 
 mod check;
 mod list;

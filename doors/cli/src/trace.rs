@@ -1,5 +1,4 @@
-//! `striate trace`: recordings of what programs did with files, looked at, put together, cut and
-//! translated.
+//! `striate trace`: shows, merges, cuts, exports and imports recordings.
 
 pub(crate) mod bar;
 mod cut;

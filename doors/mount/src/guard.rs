@@ -1,4 +1,4 @@
-//! [`Guard`]: the bare directory under a mount, made unwritable.
+//! [`Guard`]: makes the underlying directory of a mount unwritable.
 //!
 //! When a mount is gone that programs expect (its server was killed, it was not mounted after a
 //! restart), what they write goes to the directory itself, and is not seen any more once it is

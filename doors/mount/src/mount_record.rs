@@ -1,4 +1,4 @@
-//! [`Record`]: what is known of a mount outside of the process that serves it.
+//! [`Record`]: the record of a mount, for processes other than the serving one.
 //!
 //! A process that serves a mount keeps a file with a record of it, locked for as long as the
 //! process lives, in a directory of its user. A process that unmounts, waits for the end of a mount

@@ -1,4 +1,4 @@
-//! The end of a mount: what stages hold back is written, and its record says how far that is.
+//! The end of a mount: stages write out what they buffer, and the record shows the progress.
 
 use std::io;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! [`SettlingNote`]: a file in the source that says that not everything is there yet.
+//! [`SettlingNote`]: a file in the source that says that data is still being written there.
 //!
 //! `umount` returns when the mount is gone, which is before the stages have written what they hold
 //! back. Until they have, the source has this file, locked by the process that writes. If that is

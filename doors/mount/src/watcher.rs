@@ -1,4 +1,4 @@
-//! [`Watcher`]: a process that takes the mount away when the one that serves it dies.
+//! [`Watcher`]: a process that unmounts when the serving process dies.
 //!
 //! A mount whose server was killed is dead: every access to it fails until it is unmounted. The
 //! program that mounts for users has an option for that; it holds for them only, and has them wait

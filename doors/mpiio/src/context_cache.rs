@@ -1,4 +1,4 @@
-//! [`ContextCache`]: contexts of opens, cached for the next file that the same processes open.
+//! [`ContextCache`]: open contexts, cached for the next file that the same processes open.
 //!
 //! A communicator of our own and the memory that its ranks share cost more than all else of an
 //! open, and depend on nothing but the processes and their order. A file takes a context from the

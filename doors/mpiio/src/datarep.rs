@@ -1,4 +1,4 @@
-//! Data representations that a program brings along: functions of its own that convert.
+//! Data representations that a program registers, with its own conversion functions.
 //!
 //! They are called by the thread that calls MPI, once for all of an access, since they may call MPI
 //! and are known to no other thread. So an access takes memory for what it is in the file.

@@ -1,4 +1,4 @@
-//! Functions of Fortran's libraries that do not pass by those of C.
+//! Functions of the Fortran libraries that do not call the C functions.
 //!
 //! Nearly all of them call C: `MPI_` or `PMPI_`, both of which are ours. Only error handlers are
 //! made otherwise, because a function of Fortran is called otherwise: with the number of the file.

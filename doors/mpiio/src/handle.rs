@@ -1,5 +1,5 @@
-//! Handles: an `MPI_File` of ours is the address of a [`FileSlot`], of which there is a fixed
-//! number.
+//! Handles: an `MPI_File` of this library is the address of a [`FileSlot`], of which there is a
+//! fixed number.
 //!
 //! So a comparison tells whether a handle is ours, without touching memory that is not; a handle
 //! that was closed still leads to a slot, an empty one; and the number of a slot is what Fortran

@@ -1,4 +1,4 @@
-//! Hints: an `MPI_Info` of the program, and what is in effect as one.
+//! Hints: read from an `MPI_Info` of the program, and returned as one.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char, c_int};

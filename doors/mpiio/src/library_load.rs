@@ -1,5 +1,4 @@
-//! What happens when the library is loaded: nothing, unless the program has another MPI. And when
-//! the program ends.
+//! Loading and unloading of the library: a process with another MPI is ended with a message.
 //!
 //! Handles, constants and structures of two MPIs have nothing in common, so a door that was built
 //! for one must not stand before the other. A program without MPI (a launcher, a shell between) is

@@ -1,4 +1,4 @@
-//! [`Settings`]: what the environment says, read once.
+//! [`Settings`]: the settings in the environment, read once.
 
 use std::env;
 use std::ffi::{OsStr, OsString};

@@ -1,5 +1,5 @@
-//! [`Tally`]: what the program asked of a file, for the summary that `STRIATE_MPIIO_STATS` asks
-//! for. How that was carried out, the file itself knows.
+//! [`Tally`]: the calls of the program on a file, for the summary that `STRIATE_MPIIO_STATS`
+//! enables. How they were carried out is counted by the file itself.
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;

@@ -1,5 +1,5 @@
 //! [`BelowThreadMultiple`]: whether the program has promised not to call MPI from several threads
-//! at a time, so that the lock of a file costs next to nothing.
+//! at a time, so that the lock of a file costs nearly nothing.
 //!
 //! A program promises that when it initialises MPI with any level below `MPI_THREAD_MULTIPLE`; MPI
 //! relies on it, too. Where the system call of a small read takes a quarter of a microsecond, the

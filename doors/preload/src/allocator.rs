@@ -1,4 +1,4 @@
-//! [`OwnHeap`]: memory of our own.
+//! [`OwnHeap`]: the allocator of this library.
 //!
 //! The program's `malloc` may be in the middle of something when a signal ends the program and all
 //! has to be settled; it may be another library's, which calls our functions; and it may not be

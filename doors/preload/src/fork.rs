@@ -1,4 +1,4 @@
-//! What happens when the process is copied or replaced, or lends its memory.
+//! Handling of `fork`, `exec` and `vfork`.
 
 use std::cell::Cell;
 use std::ffi::c_int;

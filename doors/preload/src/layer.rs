@@ -1,5 +1,5 @@
-//! What layers above POSIX, which are other libraries in the process, tell of their calls: the two
-//! functions that [`striate_stack::layer`] describes.
+//! The interface for layers above POSIX, which are other libraries in the process, to report their
+//! calls: the two functions that [`striate_stack::layer`] describes.
 //!
 //! ```c
 //! uint64_t striate_preload_layer_begin(void);

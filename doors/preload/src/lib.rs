@@ -1,6 +1,6 @@
 //! The preload door: `libstriate_preload.so` is loaded before the C library (`LD_PRELOAD`), defines
-//! the functions by which programs use files, and lets the calls that a stage wants pass through
-//! the stack.
+//! the functions by which programs use files, and passes the calls that a stage wants through the
+//! stack.
 //!
 //! `STRIATE_STACK` names the configuration of the stack. Without it, and when anything is wrong
 //! with it, the program runs as if the library were not loaded.

@@ -1,4 +1,4 @@
-//! [`absolute`]: paths from the root on, as stages compare them.
+//! [`absolute`]: absolute paths, as stages compare them.
 
 use std::ffi::{CStr, OsStr, c_char, c_int};
 use std::os::unix::ffi::OsStrExt;

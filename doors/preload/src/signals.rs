@@ -1,4 +1,4 @@
-//! Signals that end the program: what is held back is settled first.
+//! Signals that end the program: buffered data is written out first.
 //!
 //! Where such a signal has its default meaning, a handler of ours takes it, settles all, and lets
 //! the default happen. The program does not see that: [`asked`] and [`told`] translate what it asks

@@ -1,4 +1,4 @@
-//! [`Mode`]: how a stream is opened, as `fopen` is told.
+//! [`Mode`]: the mode string of `fopen`.
 
 use std::ffi::{CStr, c_char, c_int};
 

@@ -1,4 +1,4 @@
-//! What carries out a plan: the trait [`ArrayEngine`], and one file per library.
+//! [`ArrayEngine`]: the trait of libraries that carry out a plan, with one file per library.
 
 #[cfg(any(netcdf, pnetcdf))]
 mod c_library;

@@ -1,5 +1,5 @@
-//! A rank's memory: filled with values that depend on their place in the file, packed and unpacked
-//! by hand for the libraries that take elements only one after the other, and verified.
+//! The memory of a rank: filled with values that depend on their position in the file, packed and
+//! unpacked for the libraries that need contiguous elements, and verified.
 
 use bytemuck::Pod;
 use striate_store::AlignedBuffer;

@@ -1,4 +1,4 @@
-//! What a rank does: [`ArrayPlan`], the datasets it takes part in and the memory it holds for them.
+//! [`ArrayPlan`]: the datasets that a rank takes part in, and the memory it holds for them.
 //!
 //! A plan is plain data that every engine carries out as it is, so that a comparison is of engines
 //! and of nothing else. Elements have values by their place in the file ([`Access::seed`]), which

@@ -1,4 +1,5 @@
-//! What is measured: stacks whose calls are timed, and tasks with the ways in which they are done.
+//! The cases of `bench insitu`: stacks whose calls are timed, and tasks with the variants that are
+//! compared.
 
 use std::path::{Path, PathBuf};
 

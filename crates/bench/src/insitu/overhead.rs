@@ -1,5 +1,4 @@
-//! What a call costs: the function that this program got when it was loaded, compared with that of
-//! the C library.
+//! The cost of a call: the intercepted function compared with that of the C library.
 //!
 //! Both are called in blocks that take turns, so that noise of the machine affects both.
 

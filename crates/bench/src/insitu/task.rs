@@ -1,4 +1,4 @@
-//! [`Task`]: what a program does in one sample, as words that a process is given.
+//! [`Task`]: the work of a process in one sample, as arguments of its command line.
 //!
 //! It is carried out by the standard library, whose calls are those of any program.
 

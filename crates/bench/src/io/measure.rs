@@ -1,4 +1,4 @@
-//! The loop that measures.
+//! The measuring loop: contenders take turns within each repetition.
 
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};

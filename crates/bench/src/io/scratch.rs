@@ -1,5 +1,5 @@
-//! The files of a benchmark, on a file system or on servers: made by rank 0, and gone when it ends,
-//! also by a signal.
+//! The files of a benchmark, on a file system or on servers: created by rank 0, and removed at the
+//! end, also after a signal.
 
 use std::fs::{self, OpenOptions};
 use std::hash::{BuildHasher, RandomState};

@@ -1,4 +1,4 @@
-//! What is done before a signal ends the program: files are removed, servers stopped.
+//! Cleanup before a signal ends the program: files are removed, servers are stopped.
 //!
 //! A handler may call next to nothing, so it only wakes a thread, through a pipe; the thread does
 //! what is left to do, the last thing first, and ends the program as the signal would have.

@@ -1,4 +1,4 @@
-//! `bench pack`: our packing compared with memcpy, hand-written loops and both MPIs.
+//! `bench pack`: Striate's packing compared with memcpy, hand-written loops and both MPIs.
 //!
 //! Every case is measured in rounds; in each round every engine takes one sample. Ratios are taken
 //! within rounds, so that what disturbs a round disturbs both sides of a ratio.

@@ -1,4 +1,4 @@
-//! [`Parts`]: traces that grow at the same time, and become one file.
+//! [`Parts`]: traces that are written at the same time, and then merged to one file.
 //!
 //! What other tools write has calls of all processes mixed, or in the order of files. Each process
 //! first has a trace of its own in a hidden directory next to the result, `.NAME.parts-PID`. The

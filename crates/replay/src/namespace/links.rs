@@ -1,4 +1,4 @@
-//! Symbolic links: where paths lead.
+//! Symbolic links: the resolution of paths.
 //!
 //! A link is known by what `readlink` told, or by the length that `lstat` did: then it leads to a
 //! name beside it that is made up, and what is found through it is there.

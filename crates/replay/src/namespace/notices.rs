@@ -1,4 +1,4 @@
-//! What calls tell of the [`Namespace`] that stages only have notice of.
+//! Updates of the [`Namespace`] by calls that stages are only notified of.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

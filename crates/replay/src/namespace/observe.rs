@@ -1,4 +1,4 @@
-//! What each call tells of the [`Namespace`].
+//! Updates of the [`Namespace`] by each recorded call.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};

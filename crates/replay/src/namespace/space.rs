@@ -1,4 +1,4 @@
-//! [`Space`]: how much files take on storage while a recording is replayed, at most.
+//! [`Space`]: the most space that files take on storage while a recording is replayed.
 //!
 //! It is counted before anything is made. Parts of a file that no call writes take nothing; parts
 //! are counted in blocks, as file systems do. Of a file with very many parts the nearest are taken

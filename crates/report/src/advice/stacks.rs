@@ -1,4 +1,4 @@
-//! Stacks that advice shows to be copied.
+//! Stacks that the advice offers.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! [`Pass`]: where each record goes.
+//! [`Pass`]: passes each record to the parts of the model that use it.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;

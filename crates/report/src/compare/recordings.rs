@@ -1,4 +1,4 @@
-//! Two recordings.
+//! Comparison of two recordings.
 
 use std::collections::BTreeMap;
 

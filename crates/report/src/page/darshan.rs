@@ -1,4 +1,4 @@
-//! What a Darshan log says of its job, as a part of the page.
+//! The job of a Darshan log, as a section of the page.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! [`Extent`]: the catalogue's storage, which keeps the space that it once had.
+//! [`Extent`]: the catalogue's storage, which never gives back space.
 //!
 //! Names must be removable, and a server must start, when the disk is full. But every change of the
 //! database writes new pages before it gives up old ones, so it needs space, also to remove

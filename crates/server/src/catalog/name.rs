@@ -1,4 +1,4 @@
-//! [`check_name`]: what a file may be called.
+//! [`check_name`]: valid names of files.
 //!
 //! A name is a path of components between slashes; directories exist only as parts of names. Every
 //! file has exactly one spelling: what other systems would silently tidy up (`a//b`, `./a`, `a/`)

@@ -1,4 +1,4 @@
-//! [`Finding`]: one thing that is not as it should be, in plain words.
+//! [`Finding`]: one problem that a check found, as text.
 
 use serde::Serialize;
 use striate_datatype::Bytes;

@@ -1,4 +1,4 @@
-//! [`parse_address`]: where to listen, by number or by the name of a host.
+//! [`parse_address`]: the address to listen on, as a number or a host name.
 //!
 //! A server listens at one address. A name that stands for several of this machine's, as
 //! `localhost` does for those of both versions of the protocol, means the first of version 4, or

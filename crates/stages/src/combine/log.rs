@@ -1,4 +1,4 @@
-//! [`Log`]: where the contents of closed files are until they are written out.
+//! [`Log`]: the file that holds the contents of closed files until they are written out.
 //!
 //! It is a file that is mapped into memory and filled by copying. What is stored there belongs to
 //! the kernel from the moment of the store: a `kill -9` of the process loses none of it, and no

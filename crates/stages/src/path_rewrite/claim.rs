@@ -1,4 +1,4 @@
-//! [`Claim`]: the lock that says that a process uses a file at a fast place, or writes to it at its
+//! [`Claim`]: the lock of a process that uses a file on fast storage, or writes to it at its
 //! destination.
 //!
 //! Each process holds a shared lock on a lock file next to the bytes while it has the file open,

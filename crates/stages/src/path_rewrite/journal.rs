@@ -1,4 +1,4 @@
-//! Where files belong that are not at their destination: what survives the process.
+//! The journal: the destinations of files on fast storage, which survive the process.
 //!
 //! Beneath each fast place there is a directory `.striate-moves`. A file that is there is known by
 //! the device and the inode of what stands for it at its destination: its bytes are in

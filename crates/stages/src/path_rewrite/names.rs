@@ -1,4 +1,4 @@
-//! Operations on names, of which some lead to files at a fast place.
+//! Operations on names, of which some refer to files on fast storage.
 //!
 //! The kernel resolves a name to an inode. The inode tells whether the bytes are at a fast place,
 //! whichever process has put them there.

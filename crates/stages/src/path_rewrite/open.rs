@@ -1,4 +1,4 @@
-//! Opening: which files go to the fast place, and which are there already.
+//! Opening files: which are created on or copied to fast storage, and which are there already.
 
 use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd, RawFd};

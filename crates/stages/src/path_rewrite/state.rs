@@ -1,4 +1,4 @@
-//! [`Moved`]: a file at a fast place; [`SharedState`]: all of them that this process uses.
+//! [`Moved`]: a file on fast storage; [`SharedState`]: all of them that this process uses.
 
 use std::collections::HashMap;
 use std::ffi::CString;

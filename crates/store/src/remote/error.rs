@@ -1,5 +1,4 @@
-//! Why a server did not do what it was asked: [`CallError`] of one attempt, [`ServerError`] in the
-//! end.
+//! Errors of requests to servers: [`CallError`] of one attempt, [`ServerError`] after the last.
 
 use std::io;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What `fsck` needs of a [`Client`]: objects and dead files, which have no name.
+//! Calls of a [`Client`] for `fsck`: objects, and files whose removal is not finished.
 
 use striate_wire::limits::MAX_ENTRIES;
 use striate_wire::{FailureCode, FileInfo, Reply, Request};

@@ -1,4 +1,4 @@
-//! [`ClientOptions`]: how a client connects, and how patient it is.
+//! [`ClientOptions`]: how a client connects, and its time limits.
 
 use std::env::{self, VarError};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! `striate bench array`: datasets, written and read beside PnetCDF and netCDF.
+//! `striate bench array`: benchmarks of datasets, compared with PnetCDF and netCDF.
 
 mod layouts;
 mod options;

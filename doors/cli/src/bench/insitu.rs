@@ -1,4 +1,4 @@
-//! `striate bench insitu`: what the stack costs unmodified programs, and what its stages gain.
+//! `striate bench insitu`: cost and gain of the stack under unmodified programs.
 
 use std::path::PathBuf;
 

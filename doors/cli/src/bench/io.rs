@@ -1,4 +1,4 @@
-//! What the benchmarks of file I/O have in common: options, the run over ranks, the table.
+//! The common part of the benchmarks of file I/O: options, the run over ranks, the table.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! `striate bench mount`: reading and writing through mounts, beside the source.
+//! `striate bench mount`: reading and writing through mounts, compared with the source.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};

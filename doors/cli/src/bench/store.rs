@@ -1,5 +1,4 @@
-//! Where the files of a benchmark are: in a directory, on servers, or on servers within the
-//! program.
+//! The location of the files of a benchmark: a directory, servers, or servers within the program.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

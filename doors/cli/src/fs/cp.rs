@@ -1,4 +1,4 @@
-//! `striate fs cp`: bytes from here to servers, back, and between them.
+//! `striate fs cp`: copies files to servers, from servers and between them.
 
 use std::time::Instant;
 

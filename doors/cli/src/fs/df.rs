@@ -1,4 +1,4 @@
-//! `striate fs df`: how much space is left, on each server and together.
+//! `striate fs df`: free space on each server and in total.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;

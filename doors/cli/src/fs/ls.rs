@@ -1,4 +1,4 @@
-//! `striate fs ls`: what is in a directory, or begins with a prefix.
+//! `striate fs ls`: lists a directory, or the names with a prefix.
 //!
 //! Directories are parts of names and nothing of their own: there is one as long as a file is in
 //! it.

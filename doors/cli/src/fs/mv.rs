@@ -1,4 +1,4 @@
-//! `striate fs mv`: another name for a file.
+//! `striate fs mv`: renames a file.
 
 use clap::Args;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! `striate fs stat`: where a file lies, and how large it is now.
+//! `striate fs stat`: the location and the current size of a file.
 
 use std::fmt::Write as _;
 use std::num::{NonZeroU32, NonZeroU64};

@@ -1,4 +1,4 @@
-//! `striate fs stats`: what the servers have done since they started.
+//! `striate fs stats`: the counters of the servers since they started.
 
 use clap::Args;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! [`supervised`]: work that a signal ends within a second, whatever it waits for.
+//! [`supervised`]: an operation that a signal ends within a second, whatever it waits for.
 //!
 //! Work that looks at its flag ends in order. Work that waits for a server that does not answer
 //! cannot look; then the process ends without it, after it has said what is true in that case.

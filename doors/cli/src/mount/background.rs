@@ -1,4 +1,4 @@
-//! Serving a mount by another process.
+//! Serving a mount by a background process.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};

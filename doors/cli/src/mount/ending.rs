@@ -1,4 +1,5 @@
-//! Waiting for the end of mounts that other processes serve, and what those have left in logs.
+//! Waiting for the end of mounts that other processes serve, and reporting the logs that these have
+//! left.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

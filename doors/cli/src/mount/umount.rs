@@ -1,5 +1,5 @@
-//! `striate umount`: the end of a mount, up to where everything is on the source; and `striate
-//! mount --wait`.
+//! `striate umount`: unmounts, and waits until all data is on the source; and `striate mount
+//! --wait`.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! `striate nc compare`: in what two datasets differ.
+//! `striate nc compare`: the differences of two datasets.
 //!
 //! Dimensions, variables and attributes are compared by their names: neither their order nor the
 //! format and layout of the files is a difference. The ranks share the work on the values.

@@ -1,4 +1,4 @@
-//! `striate nc copy`: a dataset to another place, or into another format.
+//! `striate nc copy`: copies a dataset, optionally to another format.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! [`MissingValues`]: values that a dataset's header states and its file does not have.
+//! [`MissingValues`]: values that a dataset's header describes and its truncated file lacks.
 //!
 //! A file that was cut off, or whose writer left the end out, has fewer values than its header
 //! states; reads beyond the end would give zeros that were never written. A header that contradicts

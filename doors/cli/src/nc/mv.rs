@@ -1,4 +1,4 @@
-//! `striate nc mv`: another name for a dataset.
+//! `striate nc mv`: renames a dataset.
 
 use std::path::{Path, PathBuf};
 

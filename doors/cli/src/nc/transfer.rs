@@ -1,5 +1,5 @@
-//! All data of a dataset, and its definitions, into another one: what `copy`, `split` and `join`
-//! have in common.
+//! Transfer of a dataset's definitions and data to another one: the common part of `copy`, `split`
+//! and `join`.
 //!
 //! Ranks take batches of the data, each with one in memory. What is written has another name until
 //! it is whole, as the copies of `striate fs cp` have, so there is never a destination that is half

@@ -1,4 +1,4 @@
-//! What came of a replay, for people.
+//! The result of a replay, as text.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! What would change with a stack, measured by repeating the recording.
+//! The effect of a stack, measured by replaying the recording.
 //!
 //! A recording is replayed without and with a stack, in turns, on the file system that the program
 //! used, if that is here. Threads think as long between calls as they did; what counts is the

@@ -1,4 +1,4 @@
-//! [`RunDirectory`]: where the processes of a run leave what they counted.
+//! [`RunDirectory`]: the directory of the counters of a run's processes.
 
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;

@@ -1,5 +1,4 @@
-//! [`Launcher`]: how a program that starts the ranks of an MPI job is told what to put into their
-//! environment.
+//! [`Launcher`]: the options by which an MPI launcher passes environment variables to the ranks.
 //!
 //! The MPI-IO door pulls in the MPI library, so it is for ranks alone: not for the launcher, and
 //! not for what else it starts. Launchers have an option for that, which goes right behind their

@@ -1,4 +1,4 @@
-//! Where the library of the preload door is.
+//! Finding the library of the preload door.
 
 use std::env;
 use std::ffi::OsString;

@@ -1,5 +1,5 @@
-//! `striate run --mount`: the program sees a directory through the stages by way of a mount that
-//! only it has.
+//! `striate run --mount`: the program sees a directory through the stages, by a mount that only it
+//! sees.
 //!
 //! It serves programs that make their system calls by themselves, which the preload door does not
 //! see: those that are linked statically, and Go programs. Processes that outlive the program use

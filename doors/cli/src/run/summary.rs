@@ -1,4 +1,4 @@
-//! [`Summary`]: what the processes of a run counted.
+//! [`Summary`]: the counters of a run's processes.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! Starting the program, handing signals on to it, and its end.
+//! Starting the program, forwarding signals to it, and its end.
 
 use std::io::{self, IsTerminal};
 use std::os::unix::process::ExitStatusExt;

@@ -1,4 +1,4 @@
-//! `striate stack check`: the stages of a stack, explained one by one; or why it is no stack.
+//! `striate stack check`: the stages of a stack, explained one by one; or what is wrong with it.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;

@@ -1,5 +1,4 @@
-//! `striate stack list`: the stages there are, what sort of optimisation each is, and the stacks
-//! that come along.
+//! `striate stack list`: the stages, the kind of optimisation of each, and the built-in stacks.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! [`NamedStack`]: the stacks that are part of this program, by their names.
+//! [`NamedStack`]: the built-in stacks, by their names.
 //!
 //! Wherever a command takes a stack, a name without a `/` and without `.toml` behind it is one of
 //! these; anything else is a file. A file whose name is that of a stack is meant by `./name`, and

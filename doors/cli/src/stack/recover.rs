@@ -1,4 +1,4 @@
-//! `striate stack recover`: what processes that were killed could not finish.
+//! `striate stack recover`: recovers files that killed processes have left in journals and logs.
 
 use std::path::{Path, PathBuf};
 

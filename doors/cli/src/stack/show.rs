@@ -1,4 +1,4 @@
-//! `striate stack show`: a stack that comes along, or a file, as it is written.
+//! `striate stack show`: prints a built-in stack, or a file.
 
 use std::path::PathBuf;
 

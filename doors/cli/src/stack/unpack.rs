@@ -1,4 +1,4 @@
-//! `striate stack unpack`: files that a program left combined, as real files.
+//! `striate stack unpack`: extracts the files of containers.
 
 use std::path::PathBuf;
 

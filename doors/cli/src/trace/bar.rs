@@ -1,4 +1,4 @@
-//! [`RecordingBar`]: how far a command is that goes through a recording, on terminals.
+//! [`RecordingBar`]: the progress bar of a command that reads a recording, on terminals.
 
 use std::io::IsTerminal as _;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! `striate trace cut`: a part of a recording as one of its own.
+//! `striate trace cut`: writes a part of a recording as a new one.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! `striate trace export`: recordings in formats of others.
+//! `striate trace export`: exports recordings to other formats.
 
 use std::path::PathBuf;
 

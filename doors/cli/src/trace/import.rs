@@ -1,4 +1,4 @@
-//! `striate trace import`: recordings made of what other tools wrote.
+//! `striate trace import`: imports the output of other tools as recordings.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! [`Selection`]: which records of a recording are meant, on the command line.
+//! [`Selection`]: the command line options that select records of a recording.
 
 use clap::Args;
 use striate_recording::row::MPI_IO;

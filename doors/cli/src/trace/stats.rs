@@ -1,4 +1,4 @@
-//! `striate trace stats`: what the calls of a recording come to.
+//! `striate trace stats`: totals of the calls of a recording.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! [`Handle`]: what one `open` of a program made.
+//! [`Handle`]: an open file description, made by one `open` of a program.
 //!
 //! A file that no stage wants is a descriptor of the source, which the kernel uses itself where it
 //! can. One that stages want is an [`OpenFile`] of the stack.

@@ -1,4 +1,4 @@
-//! [`Identity`]: which file something is; what the kernel says of it.
+//! [`Identity`]: the device and inode number of a file, and its attributes.
 
 use std::ffi::CStr;
 use std::os::fd::{AsFd, AsRawFd};

@@ -1,5 +1,5 @@
-//! Opening files: through the stack if a stage wants them, else as they are, by the kernel itself
-//! if it can.
+//! Opening files: through the stack if a stage wants them, otherwise directly, by passthrough if
+//! the kernel has it.
 //!
 //! All handles of a node go the same way, as far as possible: a file that the kernel uses itself
 //! cannot be opened otherwise, and one that stages have open is not registered with the kernel, so

@@ -1,4 +1,4 @@
-//! Descriptions stay with the MPI's types, as attributes.
+//! The cache of descriptions: attributes of the MPI's types.
 //!
 //! An attribute holds one reference to a [`Described`]. It is set once and never replaced, so that
 //! a call that finds it may take a reference of its own: it is dropped when the program frees the

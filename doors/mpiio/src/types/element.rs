@@ -1,4 +1,4 @@
-//! The elements that predefined types are made of, as memory and as external32 hold them.
+//! The elements of predefined types, in memory and in external32.
 //!
 //! An [`Element`] converts between the two. Everything in external32 is big-endian; most elements
 //! have the size that they have in memory, and are swapped at the speed of a copy. Three are not:

@@ -1,4 +1,4 @@
-//! How an MPI says what a datatype is: its constructor, the arguments, the measures.
+//! The envelope of an MPI datatype: its constructor, arguments, size and extent.
 //!
 //! An [`Envelope`] is one call of a constructor. Both forms of it, with `int` and with large
 //! counts, are read into one list of 64-bit numbers: but for arrays, the arguments come in the same

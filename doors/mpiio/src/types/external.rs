@@ -1,4 +1,4 @@
-//! Memory as the stream of bytes that a file of external32 holds, and back.
+//! Conversion between memory and the stream of bytes of an external32 file.
 //!
 //! The file room asks for any part of the stream, cut anywhere. What it asks for is packed in
 //! pieces that stay in a core's cache, converted there, and never held as a whole; elements that a

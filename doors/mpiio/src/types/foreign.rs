@@ -1,5 +1,5 @@
-//! Types as a file holds them whose representation the program itself defines: by the bytes that
-//! its predefined types have there.
+//! Datatypes in files with a data representation of the program, by the sizes that predefined types
+//! have there.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! MPI datatypes as descriptions of ours.
+//! Conversion of MPI datatypes to descriptions.
 //!
 //! [`describe`] follows a type back through the constructors that made it and calls ours instead;
 //! what it finds is checked against what the MPI says of the type, and stays with it. So a type is

@@ -1,4 +1,4 @@
-//! A type on its way from MPI's constructors to ours.
+//! An MPI type during its conversion to a description.
 
 use std::sync::Arc;
 

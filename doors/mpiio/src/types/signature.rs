@@ -1,4 +1,5 @@
-//! Which elements a type's stream consists of, in the order of its typemap, without their places.
+//! The type signature: the elements of a type's stream, in the order of its typemap, without
+//! displacements.
 //!
 //! A [`Signature`] is a tree of repetitions and sequences over runs of equal elements, never longer
 //! than the type itself: an array of a billion doubles is one run. It tells where in the stream of

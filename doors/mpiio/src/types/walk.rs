@@ -1,4 +1,5 @@
-//! From the calls that made an MPI type to ours, call by call.
+//! The conversion of an MPI type: its constructor calls are decoded, and repeated with the
+//! constructors of `striate_datatype`.
 //!
 //! Numbers of arguments come from the MPI, so a list that is shorter than the call says is an MPI
 //! that we do not understand, never a panic.

@@ -1,4 +1,4 @@
-//! Listing directories: stages hear of it before.
+//! Listing directories: stages are notified before.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 

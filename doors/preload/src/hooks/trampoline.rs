@@ -1,6 +1,5 @@
 //! Functions that cannot be defined in Rust: they return twice, or take arguments that only the C
-//! library can read. Something is done first, and then the C library's is jumped to as if we had
-//! not been there.
+//! library can read. They do their work first, and then jump to the function of the C library.
 
 use std::arch::naked_asm;
 use std::ffi::{c_int, c_long};

@@ -1,4 +1,4 @@
-//! `fwscanf` and its kin on streams of ours.
+//! `fwscanf` and its variants on streams of this library.
 //!
 //! How much they read cannot be known without doing what they do. So the C library does it, on a
 //! stream of its own on the same file, and ours goes on where that one has stopped. Nothing is held

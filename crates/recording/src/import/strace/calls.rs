@@ -1,4 +1,4 @@
-//! What calls of the kernel are as records.
+//! Conversion of system calls to records.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;

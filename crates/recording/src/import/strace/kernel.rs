@@ -1,5 +1,5 @@
-//! [`Kernel`]: what the kernel knew of tasks, their descriptors and directories, followed call by
-//! call.
+//! [`Kernel`]: a model of the kernel's state of tasks, their descriptors and directories, updated
+//! call by call.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};

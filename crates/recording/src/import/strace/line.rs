@@ -1,4 +1,4 @@
-//! Lines of strace, taken apart.
+//! Parsing of strace's lines.
 
 /// A line: the task, the time, and what follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

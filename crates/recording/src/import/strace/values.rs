@@ -1,4 +1,4 @@
-//! Arguments of calls as strace writes them.
+//! Parsing of the arguments of calls, as strace prints them.
 
 use crate::constants;
 

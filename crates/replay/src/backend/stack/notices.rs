@@ -1,4 +1,4 @@
-//! Calls that stages only have notice of: they are told, and the call is made.
+//! Calls that stages are only notified of: stages are notified, and the call is made.
 
 use std::ffi::CString;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};

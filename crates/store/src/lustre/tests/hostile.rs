@@ -1,4 +1,4 @@
-//! Bytes that are no layout: refused, without a panic and without much memory.
+//! Tests: malformed layouts are refused, without a panic and without much memory.
 
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! What the benchmarks of datasets have in common: options, and the run over ranks.
+//! The common part of the benchmarks of datasets: options, and the run over ranks.
 
 use std::path::Path;
 use std::sync::Arc;

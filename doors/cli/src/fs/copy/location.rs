@@ -1,4 +1,4 @@
-//! [`Location`]: where a file is, here or on servers.
+//! [`Location`]: a local file or a file on servers.
 
 use std::ffi::OsString;
 use std::fmt;

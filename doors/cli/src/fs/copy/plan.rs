@@ -1,4 +1,4 @@
-//! What to copy where: every file, before the first byte moves.
+//! The plan of a copy: all files and their destinations, before the first byte is copied.
 
 use std::collections::HashSet;
 use std::fs;

@@ -1,4 +1,4 @@
-//! In what the values of two datasets differ.
+//! Comparison of the values of two datasets.
 //!
 //! Ranks take parts of variables in turn, each with one of either dataset in memory; in the end
 //! they put together what they found.

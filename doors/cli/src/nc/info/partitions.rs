@@ -1,4 +1,4 @@
-//! Where the partitions of a dataset are, and what is in each.
+//! The partitions of a dataset: their files and contents.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

@@ -1,4 +1,5 @@
-//! [`Destination`]: the name of the dataset that is written, and what has it before.
+//! [`Destination`]: the name of the dataset that is written, and the file that has this name
+//! before.
 //!
 //! A dataset in one file is an [`UnfinishedFile`] until it is whole. One that is partitioned is
 //! published by its own master (`striate_array`).
