@@ -158,7 +158,7 @@ fn files(record: &Record) -> impl Iterator<Item = &Arc<TracedFile>> {
     first.into_iter().chain(second)
 }
 
-/// The files that a process has open, as its calls tell.
+/// The files that a process has open, according to its calls.
 #[derive(Debug, Default)]
 struct OpenFiles(HashMap<Key, CutFile>);
 

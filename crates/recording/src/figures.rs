@@ -1,6 +1,6 @@
 //! [`Figures`]: sums over calls: counts, bytes, times, sizes and access patterns.
 //!
-//! [`moved`] is the one definition of the bytes that a call moves; all commands that tell bytes use
+//! [`moved`] is the one definition of the bytes that a call moves; all commands that show bytes use
 //! it.
 
 use serde::Serialize;
@@ -84,7 +84,7 @@ pub struct Figures {
     pub last: u64,
 }
 
-/// Where a process has read and written a file: what tells whether it goes on in order.
+/// Where a process has read and written a file: used to decide whether an access is sequential.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pattern {
     last_read: Option<u64>,

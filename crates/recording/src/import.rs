@@ -57,7 +57,7 @@ pub struct Imported {
     /// Calls on descriptors that are no files (pipes, sockets, devices) or, unless it is
     /// [`annotated`](Self::annotated), were not seen to be opened, by name.
     pub elsewhere: BTreeMap<String, u64>,
-    /// Whether it is told what descriptors stand for (`strace -y`).
+    /// Whether the paths of descriptors are in the output (`strace -y`).
     pub annotated: bool,
     /// Calls that were interrupted and will be made again, or never ended.
     pub unended: u64,
@@ -101,7 +101,8 @@ fn count(counts: &mut BTreeMap<String, u64>, name: &str) {
 pub struct Options {
     /// What it is; it is found out if that is not said.
     pub format: Option<ImportFormat>,
-    /// Where the program was started, if the file does not tell: what relative paths start from.
+    /// The directory in which the program was started, for relative paths, if it is not in the
+    /// file.
     pub directory: Option<PathBuf>,
     /// Counts the bytes of the file that were read, and stops the import.
     pub progress: Arc<Progress>,

@@ -31,8 +31,8 @@ pub(crate) use self::store::StoreBackend;
 pub(crate) enum Execution {
     /// It was made, and took so many nanoseconds.
     Made(Observed, u64),
-    /// Stages were told of it, but there is not enough known to make it. That took so many
-    /// nanoseconds.
+    /// Stages were notified, but the recording has too little to make the call. The notification
+    /// took this many nanoseconds.
     Noted(u64),
     /// Nothing, for a reason.
     Skipped(&'static str),

@@ -38,7 +38,7 @@ pub(crate) struct FileId {
 pub(crate) struct Initial {
     pub(crate) path: PathBuf,
     pub(crate) file_type: FileType,
-    /// Its permissions, as far as they were told.
+    /// Its permissions, as far as they were recorded.
     pub(crate) mode: Option<u32>,
 }
 
@@ -67,7 +67,7 @@ struct Node {
     directory: bool,
     /// Where it leads, if it is a symbolic link.
     link: Option<Link>,
-    /// Permissions that it had before the recording, if it was there and they were told.
+    /// Permissions that it had before the recording, if it existed and they were recorded.
     mode: Option<u32>,
     /// As far as known.
     size: Option<u64>,

@@ -240,7 +240,7 @@ pub(crate) fn findings(model: &Model, evidence: &Evidence) -> Vec<Finding> {
     let case = Case { model, evidence, io_ns };
     let mut found: Vec<Finding> = RULES.iter().filter_map(|rule| rule(&case)).collect();
     found.extend(balance::slow_file(&case));
-    // Opens, stats and missing names that were told of are not told of again as a storm.
+    // Opens, stats and missing names that other rules have reported do not count for the storm.
     let told = ["small-files", "repeated-opens", "repeated-stats", "missing-names"];
     if found.iter().any(|finding| told.contains(&finding.rule.as_str())) {
         found.retain(|finding| finding.rule != "metadata-storm");

@@ -246,7 +246,7 @@ pub fn is_log(path: &Path) -> std::io::Result<bool> {
     Ok(striate_darshan::is_log(&first))
 }
 
-/// What a log tells, and the recording that was made of its extended traces, if it has some.
+/// The contents of a log, and the recording made from its extended traces, if it has any.
 pub fn read(path: &Path, options: &Options) -> Result<(Model, Option<Temporary>), RecordingError> {
     let bytes = std::fs::read(path)
         .map_err(|error| RecordingError::Read { path: path.to_path_buf(), error })?;

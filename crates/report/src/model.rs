@@ -376,7 +376,7 @@ pub struct FileRow {
     pub stats: u64,
     /// Processes that had to do with it.
     pub processes: u64,
-    /// The end of the last byte that was moved, or its size if that was told.
+    /// The end of the last byte that was moved, or its size if that was recorded.
     pub size: u64,
     /// Reads and writes that went on where one before ended.
     pub sequential: u64,
@@ -389,7 +389,7 @@ pub struct FileRow {
     pub heat: Option<Heat>,
 }
 
-/// All that a report tells.
+/// The model of a report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Model {
     /// [`FORMAT`].

@@ -32,7 +32,7 @@ pub struct Measured {
     pub call_seconds_with: f64,
     /// Calls whose results were not the recorded ones.
     pub differences: u64,
-    /// How often each was repeated; what is told is the median.
+    /// Number of repetitions of each; the median is reported.
     pub rounds: u32,
     /// The directory in which it was.
     pub place: String,

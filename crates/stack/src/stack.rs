@@ -49,7 +49,7 @@ pub struct Stack {
     /// The process it is for.
     process: AtomicU32,
     answers_first: bool,
-    /// Whether any of them wants to be told of calls of layers.
+    /// Whether any of them wants notices of calls of layers.
     wants_layer_calls: bool,
     /// The directory that stands for `/`, if there is one.
     root: Option<PathBuf>,
@@ -114,7 +114,7 @@ impl Stack {
     }
 
     /// The same where a directory stands for `/`: files that stages open for themselves, by the
-    /// paths that the kernel tells, are chosen by the paths beneath it, as those of the program
+    /// paths that the kernel reports, are chosen by the paths beneath it, as those of the program
     /// are.
     #[must_use]
     pub fn rooted_at(mut self, root: PathBuf) -> Self {
@@ -237,7 +237,7 @@ impl Stack {
         }
     }
 
-    /// The time that calls of layers begin and end by; `None` if no stage wants to be told of them.
+    /// The time that calls of layers begin and end by; `None` if no stage wants them.
     pub fn layer_clock(&self) -> Option<u64> {
         self.wants_layer_calls.then(clock::now)
     }

@@ -23,7 +23,7 @@ pub(super) const CLASSIFICATION: Classification = Classification {
 };
 
 const TRANSFERS: Kinds = Kinds::of(&[Kind::Read, Kind::Write]);
-/// These only tell that something is about to happen.
+/// These are only notices of calls that are about to be made.
 const NOTICES: [Kind; 4] = [Kind::ReadDirectory, Kind::Duplicate, Kind::Map, Kind::Notice];
 
 #[derive(Debug, Deserialize)]
@@ -164,7 +164,7 @@ impl Stage for Fault {
         }
         match (self.error, &op.action) {
             (None, _) => half(op, next),
-            // The kernel closes a descriptor also when it has an error to tell.
+            // The kernel closes a descriptor also when it returns an error.
             (Some(error), Action::Close { .. }) => {
                 next.call(op)?;
                 Err(error)

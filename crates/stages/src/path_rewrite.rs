@@ -51,7 +51,7 @@
 //!
 //! **Errors** of a move (the destination is full) are errors of the `close`; the data stay at the
 //! fast place, are seen by the program, and are tried again at the end. With `background` they are
-//! told at the end, on standard error.
+//! reported at the end, on standard error.
 //!
 //! **Differences that remain**: a file is another inode after its last close; a process that is not
 //! under the stack and has the placeholder open does not see the file. A process that has a file

@@ -36,8 +36,7 @@ pub struct LayerRecord {
     pub outcome: Result<u64, i32>,
     /// The file.
     pub path: Arc<Path>,
-    /// What tells apart the files that the process has open in the layer; 0 if the call is on
-    /// none.
+    /// Identifies the files that the process has open in the layer; 0 if the call is on none.
     pub file: u64,
     /// Where, as the call said it.
     pub offset: Option<i64>,

@@ -49,7 +49,7 @@ pub struct SeveralWriter {
     file: BufWriter<File>,
     length: u64,
     records: u64,
-    /// Times in nanoseconds are told from here on.
+    /// Times in nanoseconds are counted from here on.
     clock: u64,
     shards: BTreeMap<u16, Encoder>,
     layers: LayerEncoder,

@@ -223,7 +223,7 @@ impl Trace {
         }
     }
 
-    /// The blocks as the index tells, if the file is complete.
+    /// The blocks according to the index, if the file is complete.
     fn index(&self) -> Option<Vec<BlockInfo>> {
         let end = HEADER as u64 + if self.alone { 16 } else { END_OF_SEVERAL as u64 };
         let (end, content) = self.file.block(self.file.len()?.checked_sub(end)?).ok()??;

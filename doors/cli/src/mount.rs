@@ -121,14 +121,14 @@ fn threads(text: &str) -> Result<NonZeroUsize, String> {
     if threads.get() <= 256 { Ok(threads) } else { Err("256 are the most".into()) }
 }
 
-/// What is told when the mount works.
+/// The output when the mount works.
 #[derive(Debug, Serialize)]
 struct Ready<'a> {
     point: &'a Path,
     source: &'a str,
 }
 
-/// What is told when it has ended.
+/// The output when it has ended.
 #[derive(Debug, Serialize)]
 struct Gone<'a> {
     point: &'a Path,

@@ -93,7 +93,7 @@ pub(crate) struct RunArgs {
     command: Vec<OsString>,
 }
 
-/// What is started, and the libraries that the loader is told of.
+/// The program that is started, and the libraries passed to the loader.
 struct Started {
     words: Vec<OsString>,
     libraries: OsString,

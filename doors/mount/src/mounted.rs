@@ -173,8 +173,8 @@ struct Shared {
     point: PathBuf,
     /// `None` where it cannot be seen from here.
     mount: Option<MountId>,
-    /// A copy of where requests come from, until there are none any more: it tells whether the
-    /// mount is still there.
+    /// A duplicate of the descriptor for requests, as long as there are any: it shows whether the
+    /// mount still exists.
     connection: Mutex<Option<OwnedFd>>,
     watcher: Mutex<Option<Watcher>>,
     over: Mutex<Sender<SessionEnd>>,

@@ -91,7 +91,7 @@ pub(crate) struct PausedProgram {
 impl PausedProgram {
     /// Lets the program go. Fails if it cannot be run.
     pub(crate) fn go(mut self) -> io::Result<Child> {
-        // If it is gone, that is told below.
+        // If it does not exist, that is reported below.
         let _ = self.socket.write_all(b".");
         self.starting.join().unwrap_or_else(|_| Err(io::Error::other("a thread has died")))
     }

@@ -212,7 +212,7 @@ fn time(milliseconds: u64) -> SystemTime {
     UNIX_EPOCH.checked_add(Duration::from_millis(milliseconds)).unwrap_or(UNIX_EPOCH)
 }
 
-/// What programs are told of an error.
+/// The error number that programs get for an error.
 fn code(error: &StoreError) -> Errno {
     match error.kind() {
         ErrorKind::NotFound => Errno::NOENT,

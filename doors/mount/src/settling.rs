@@ -14,7 +14,7 @@ use crate::mount_syscalls;
 use crate::mounted::Served;
 use crate::settling_note::SettlingNote;
 
-/// Progress is told so often.
+/// Interval of progress reports.
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// How much is left to be written at the end of a mount.
@@ -68,7 +68,7 @@ pub(crate) fn settle(
     settled
 }
 
-/// Writes what is held back, in another thread; tells every now and then how much is left.
+/// Writes buffered data, in another thread; reports now and then how much is left.
 fn while_showing(
     served: &dyn Served,
     held: u64,

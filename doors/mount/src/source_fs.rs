@@ -274,7 +274,7 @@ impl SourceFs {
         self.stack.call(&mut Op { function, route, action })
     }
 
-    /// Makes another call on a name; it is announced to stages, which are told its result.
+    /// Makes another call on a name; it is announced to stages, which get its result.
     pub(crate) fn noticed<R>(
         &self,
         function: Function,

@@ -24,12 +24,12 @@ const UNMOUNT: &CStr = c"/usr/bin/fusermount3";
 #[derive(Debug)]
 pub(crate) struct Watcher {
     process: libc::pid_t,
-    /// `None` when it was told to end.
+    /// `None` when it was asked to end.
     pipe: Option<OwnedFd>,
 }
 
 impl Watcher {
-    /// Starts it. It does nothing before it is told what is mounted.
+    /// Starts it. It does nothing before it receives the mount.
     pub(crate) fn start(point: &Path) -> io::Result<Self> {
         let point = CString::new(point.as_os_str().as_bytes())?;
         let (theirs, ours) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;

@@ -66,11 +66,10 @@ impl Name {
     }
 }
 
-/// What there is to tell of a call that has ended.
+/// The record of a call that has ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Done {
-    /// What tells apart the files that the process has open; 0 if the call is on none (open,
-    /// delete).
+    /// Identifies the files that the process has open; 0 if the call is on none (open, delete).
     pub(crate) file: u64,
     /// Where, as the call said it, in units of the view; the displacement of `set_view`.
     pub(crate) offset: Option<i64>,

@@ -29,7 +29,7 @@ const COUNT: usize = 4;
 /// thousand communicators.
 const KEPT: usize = 16;
 
-/// Numbers by which ranks tell the states of their entries.
+/// Numbers by which ranks exchange the states of their entries.
 pub(crate) const STATES: usize = 2 * COUNT;
 
 /// An entry of this rank's cache.

@@ -37,7 +37,7 @@ impl Failure {
         Self::new(mpi::ERR_FILE, "the handle is not that of an open file")
     }
 
-    /// What is told to other ranks that wait for this one.
+    /// The error for other ranks that wait for this one.
     pub(crate) fn to_error(&self) -> FileError {
         FileError::Caller { reason: self.reason.clone().into_owned(), number: self.class as u32 }
     }

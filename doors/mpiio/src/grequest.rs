@@ -87,7 +87,7 @@ pub(crate) fn are_polled() -> bool {
 }
 
 impl Pending {
-    /// Looks at the job, and tells the MPI when it is done.
+    /// Polls the job, and completes the request when it is done.
     fn poll(&self) -> bool {
         let Some(Handle(handle)) = self.handle.get() else { return false };
         if !self.job.poll() {

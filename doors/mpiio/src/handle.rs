@@ -1,10 +1,10 @@
 //! Handles: an `MPI_File` of this library is the address of a [`FileSlot`], of which there is a
 //! fixed number.
 //!
-//! So a comparison tells whether a handle is ours, without touching memory that is not; a handle
-//! that was closed still leads to a slot, an empty one; and the number of a slot is what Fortran
-//! knows a file by. Slots are taken in turn, so that one whose file was closed is not soon that of
-//! another.
+//! So a comparison decides whether a handle is one of this library, without access to foreign
+//! memory; a handle that was closed still leads to a slot, an empty one; and the number of a slot
+//! is what Fortran knows a file by. Slots are taken in turn, so that one whose file was closed is
+//! not soon that of another.
 //!
 //! The lock of a slot is that of its file: a call holds it from its beginning to its end, and no
 //! other.

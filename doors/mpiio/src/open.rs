@@ -36,7 +36,7 @@ pub(crate) struct Open {
     pub(crate) file: File,
     /// The entry that the context goes back to.
     lease: CacheLease,
-    /// What tells it apart from every other that this process opens.
+    /// Distinguishes it from every other file that this process opens.
     pub(crate) number: u64,
     /// Where it is kept.
     pub(crate) slot: Option<&'static FileSlot>,

@@ -64,7 +64,7 @@ impl Tally {
         asked.bytes += bytes;
     }
 
-    /// Prints what there is to tell, on rank 0. Collective.
+    /// Prints the summary, on rank 0. Collective.
     pub(crate) fn report(&self, file: &mut File) {
         if self.wanted {
             match self.summary(file) {

@@ -82,8 +82,8 @@ extern "C" fn in_child() {
     }
 }
 
-/// A child process is about to run on this one's memory, or as a copy that `pthread_atfork` does
-/// not tell of.
+/// A child process is about to run on this one's memory, or as a copy for which `pthread_atfork`
+/// handlers do not run.
 pub(crate) fn before_lending() {
     if let Some(entered) = stack_entry::Entered::new() {
         stack_entry::share_all_within(&entered, Shared::All);

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! The first says when a call of the program's begins, or 0 if no stage wants to know. The second
-//! tells of it when it has ended. Times are by the clock that POSIX calls are recorded by, so that
-//! it can be told which of them a call has caused.
+//! reports it when it has ended. Times are of the clock by which POSIX calls are recorded, so that
+//! the calls it has caused can be found.
 
 use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;

@@ -111,7 +111,7 @@ fn micro(nanoseconds: u64) -> String {
     format!("{}.{:03}", nanoseconds / 1000, nanoseconds % 1000)
 }
 
-/// The number by which each process is told.
+/// The number that identifies each process.
 fn numbers(recording: &Recording) -> Vec<u32> {
     let mut hosts: BTreeMap<u32, BTreeSet<&str>> = BTreeMap::new();
     for process in recording.processes() {

@@ -85,7 +85,7 @@ impl DarshanImporter<'_> {
             let command = job.command.split_whitespace().map(str::to_owned).collect();
             let host = traced.host.clone();
             let origin = Origin { process, parent: 0, rank: Some(rank), host, command };
-            // Segments tell times since the start of the job.
+            // Times of segments are counted from the start of the job.
             let began = u64::try_from(job.start_ns).unwrap_or(0);
             let label = "darshan".to_owned();
             Header { origin, directory: PathBuf::from("/"), began, clock: 0, label, place: 0 }

@@ -145,7 +145,7 @@ impl DxtImporter {
                 host: self.host.clone(),
                 command: self.command.clone(),
             };
-            // Rows tell times since the start of the job.
+            // Times of rows are counted from the start of the job.
             let (began, clock) = ((self.began * SECOND) as u64, 0);
             let label = "darshan-dxt-parser".to_owned();
             Header { origin, directory: PathBuf::from("/"), began, clock, label, place: 0 }

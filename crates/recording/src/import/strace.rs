@@ -2,7 +2,7 @@
 //!
 //! Calls of all tasks are mixed, and a call that another one interrupts is in two lines. What
 //! descriptors stand for follows from the calls that open, duplicate, inherit and close them. A
-//! file that was open before is known by the path that `-y` tells; without it, calls on it are
+//! file that was open before is known by the path that `-y` prints; without it, calls on it are
 //! counted as elsewhere.
 
 mod calls;
@@ -291,7 +291,7 @@ impl<'p> StraceImporter<'p> {
             self.started.insert(child, self.now);
         }
         for (number, bytes) in self.waiting.remove(&child).unwrap_or_default() {
-            // Their time has passed; what follows is told by its own.
+            // Their time has passed; the following lines have their own times.
             let now = self.now;
             self.line(number, &bytes)?;
             self.now = now;

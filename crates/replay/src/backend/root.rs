@@ -183,8 +183,8 @@ impl Root {
         std::os::unix::fs::symlink(self.link_text(path, to), here)
     }
 
-    /// Makes something good, as far as possible: what is still different then is told as a
-    /// difference.
+    /// Corrects the state of files, as far as possible: remaining deviations are reported as
+    /// differences.
     pub(super) fn fix(&self, fix: &Fix, buffer: &mut WorkerBuffer) {
         if self.real {
             return;

@@ -223,9 +223,9 @@ impl Namespace {
             (Function::Link, None) => {
                 self.linking.insert(who, path.to_path_buf());
             }
-            // Where it leads is not told: what is found there is made when it is found.
+            // Its target is not recorded: it is created when a call finds it.
             (Function::Symlink, _) if about.node.is_none() => self.set_name(path, None, 0),
-            // The length is not told.
+            // The length is not recorded.
             (Function::Truncate, _) => {
                 if let Some(node) = about.node {
                     self.resized(node, None, until);

@@ -11,7 +11,7 @@ use super::NodeId;
 /// What storage is given out by.
 const BLOCK: u64 = 4096;
 
-/// Parts of a file that are told apart.
+/// Number of separate parts of a file that are tracked.
 const MOST_PARTS: usize = 256;
 
 /// See the module.

@@ -92,7 +92,7 @@ pub(super) fn small_reads(case: &Case<'_>) -> Option<Finding> {
     })
 }
 
-/// Rates are only told from as many large requests.
+/// Rates are only computed from at least this many large requests.
 const LARGE: u64 = 16;
 /// What is taken for the rate of large requests if there are too few of them, in bytes per second.
 const USUAL_RATE: f64 = (1u64 << 30) as f64;
@@ -140,7 +140,7 @@ pub(super) fn random(case: &Case<'_>) -> Option<Finding> {
     let time_ns = reads.time_ns + writes.time_ns;
     let share = case.worth(time_ns)?;
     let reading = reads.time_ns >= writes.time_ns;
-    // Scattered writes that write-back would collect are told of as small ones.
+    // Scattered writes that write-back would collect are reported as small ones.
     if !reading && small_writes(case).is_some() {
         return None;
     }

@@ -18,7 +18,7 @@ use crate::model::{FileRow, Rest, Sums};
 const MOST: usize = 2048;
 /// Squares of all heat maps together.
 const MOST_CELLS: usize = 400_000;
-/// Processes that are told apart in one file.
+/// Number of processes that are distinguished in one file.
 const MOST_PROCESSES: usize = 4096;
 /// Stripes whose last writer is remembered, in a file with several.
 const STRIPES: usize = 64;

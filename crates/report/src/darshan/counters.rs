@@ -11,9 +11,9 @@ use super::{
 };
 use crate::model::{FileRow, Rest, Sums, Totals};
 
-/// Files that are told apart; what more of them do is added up together.
+/// Number of files that are distinguished; further ones are added up in one row.
 const MOST_FILES: usize = 1_000_000;
-/// Sizes of accesses that are told apart.
+/// Number of access sizes that are distinguished.
 const MOST_SIZES: usize = 100_000;
 /// Rows of ranks, and of common sizes.
 const SHOWN: usize = 10;
@@ -207,8 +207,7 @@ impl Counted {
     }
 }
 
-/// The key of all files together that are more than are told apart. No path hashes to it but by
-/// chance.
+/// The key of the row for all files beyond the limit. A path hashes to it only by chance.
 const REST: u64 = u64::MAX;
 
 /// The job.

@@ -95,7 +95,7 @@ pub(super) struct BufferedFile {
     pub(super) owner: (u32, u32),
     /// Device and inode, as long as it is buffered.
     pub(super) identity: Identity,
-    /// Whether the program was told: then it stays what it is.
+    /// Whether the program has seen the number: then it must not change.
     pub(super) told: bool,
     pub(super) born: Time,
     pub(super) modified: Time,

@@ -105,8 +105,8 @@ impl Log {
         let host = rustix::system::uname();
         let host = host.nodename().to_string_lossy();
         let process = rustix::process::getpid().as_raw_nonzero();
-        // The time tells it from those of another process that had this number, the count from
-        // those of other stages of this process.
+        // The time distinguishes it from those of another process that had this number, the count
+        // from those of other stages of this process.
         let (time, count) = (now(), COUNT.fetch_add(1, Ordering::Relaxed));
         let name = format!("{PREFIX}{}-{process}-{time}-{count}.log", host.replace('/', "_"));
         let note = run.map(|run| run.join(&name).with_extension(NOTE));

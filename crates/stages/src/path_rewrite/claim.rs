@@ -166,7 +166,7 @@ impl Base {
         self.file(GONE).exists()
     }
 
-    /// Removes all but the lock. The bytes go first: a journal without them tells nothing.
+    /// Removes all but the lock. The bytes go first: a journal without them has no effect.
     pub(crate) fn forget(&self) {
         for ending in [DATA, FETCHED, JOURNAL, GONE] {
             let _ = std::fs::remove_file(self.file(ending));

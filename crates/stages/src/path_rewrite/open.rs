@@ -35,7 +35,8 @@ enum Tried {
     Done(Outcome),
     /// Another process was faster, or is working on the file: look again.
     Again,
-    /// The file is to be opened where it belongs. Others are told that it is written there.
+    /// The file is to be opened at its destination. Other processes see by its lock that it is
+    /// written there.
     UnmovedFile(Option<(Base, Claim)>),
     /// The same, but it was just made.
     Made(Option<(Base, Claim)>),

@@ -141,7 +141,7 @@ impl Moved {
         }
     }
 
-    /// The same if the program has it open. It tells others so.
+    /// The same if the program has it open, which other processes can see.
     pub(super) fn set_at_destination_open(&self) -> Option<(Base, Claim)> {
         self.at_destination.store(true, Ordering::Release);
         let claim = lock(&self.claim).take()?;
@@ -355,7 +355,7 @@ impl RewriteState {
         }
     }
 
-    /// Others are not told any more that the program writes to it where it belongs.
+    /// Releases the lock that shows other processes that the program writes to the destination.
     fn unclaim(&mut self, identity: Identity) {
         if let Some((base, claim)) = self.plain.get_mut(&identity).and_then(|it| it.claim.take()) {
             let_go(&base, claim);

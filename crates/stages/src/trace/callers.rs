@@ -93,7 +93,7 @@ fn origin(process: u32) -> Origin {
     }
 }
 
-/// A number that the kernel tells of a process or thread.
+/// A number of a process or thread that the kernel reports.
 fn field(of: u32, name: &str) -> Option<u32> {
     let text = std::fs::read_to_string(format!("/proc/{of}/status")).ok()?;
     text.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok()

@@ -77,7 +77,7 @@ pub(super) struct IoArgs {
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command")]
 pub(super) struct Setting {
-    /// Ranks, unless told otherwise.
+    /// The default number of ranks.
     pub(super) ranks: u64,
     /// Whether the settings are the paper's.
     pub(super) paper: bool,

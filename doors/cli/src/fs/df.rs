@@ -41,7 +41,7 @@ struct SpaceRow {
     /// Bytes that the server can still store.
     available: u64,
     objects: u64,
-    /// The same for servers on one disk, if they tell.
+    /// The same for servers on one disk, if they report it.
     #[serde(skip_serializing_if = "Option::is_none")]
     disk: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -81,7 +81,7 @@ pub(crate) fn run(args: &FsRmArgs, json: bool) -> Result<(), CommandError> {
     failures.into_iter().next().map_or(Ok(()), |first| Err(and_more(first, more)))
 }
 
-/// Removes what a URL stands for, until it is told to stop.
+/// Removes the files of a URL, until the flag is set.
 fn remove(
     url: &RemoteUrl,
     args: &FsRmArgs,

@@ -33,7 +33,7 @@ struct FileDescription {
     url: String,
     path: String,
     file: u64,
-    /// The size now, as the objects tell it.
+    /// The current size, from the lengths of the objects.
     size: u64,
     /// The size at the last sync, close or truncation.
     recorded_size: u64,

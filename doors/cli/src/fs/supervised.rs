@@ -19,8 +19,8 @@ const GRACE: Duration = Duration::from_millis(800);
 /// How often it is looked whether a signal came.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Does the work, which is told by its flag that it shall end. If it does not for too long, the
-/// process ends with what `interrupted` says.
+/// Runs the operation, which ends when its flag is set. If that takes too long, the process ends
+/// with the message of `interrupted`.
 pub(crate) fn supervised<T: Send>(
     interrupted: impl Fn() -> CommandError,
     work: impl FnOnce(&AtomicBool) -> Result<T, CommandError> + Send,

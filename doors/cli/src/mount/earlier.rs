@@ -12,8 +12,8 @@ use super::ending::{self, Leftovers, Patience};
 use super::say;
 use crate::CommandError;
 
-/// Waits until earlier mounts of a source have ended, and tells what those have left that did not
-/// end well.
+/// Waits until earlier mounts of a source have ended, and reports what those have left that did not
+/// end cleanly.
 pub(crate) fn wait(
     source: &Path,
     (stack, configuration): (Option<&Path>, &str),

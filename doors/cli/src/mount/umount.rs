@@ -168,7 +168,7 @@ fn unmount(point: &Path, found: &MountEntry, lazy: bool) -> Result<(), CommandEr
     }
 }
 
-/// Waits until mounts have ended, and tells how.
+/// Waits until mounts have ended, and reports the result.
 fn ended(
     listed: Vec<FoundRecord>,
     patience: &Patience,

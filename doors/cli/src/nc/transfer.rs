@@ -110,7 +110,7 @@ fn transfer(
     let infos = from.partitions().unwrap_or_default();
     let divided: BTreeSet<usize> =
         infos.iter().flat_map(|info| &info.variables).map(|it| it.variable).collect();
-    // A damaged header is an error of its own; what is only missing is told below.
+    // A damaged header is an error of its own; missing values are reported below.
     MissingValues::of(work.source, &from)?;
     check(work, &header, &divided, format, divides)?;
     let target = Destination::new(comm.as_ref(), work.destination, work.existing, divides)?;

@@ -179,7 +179,7 @@ pub(super) fn header(store: &dyn Store) -> Result<Begin, CommandError> {
 }
 
 impl ValidatedFile {
-    /// Adds what is wrong with it as a part of a dataset, unless it was told before.
+    /// Adds its problems as a part of a dataset, unless they were reported before.
     fn add(&mut self, problem: Option<String>) {
         let Some(what) = problem else { return };
         if self.violations.iter().all(|row| row.warning) {

@@ -32,7 +32,7 @@ use crate::report::refused;
 /// The edge of the array at most, so that the trace stays small, and the ranks at most.
 const EDGE: u64 = 64;
 const RANKS: u64 = 16;
-/// Methods whose requests are told apart by offset and length.
+/// Methods whose requests are distinguished by offset and length.
 const METHODS: [Method; 3] = [Method::Posix, Method::Sieve, Method::TwoPhase];
 
 /// What was recorded, and where it is.
@@ -104,7 +104,7 @@ enum RecordError {
     Trace(#[from] std::io::Error),
 }
 
-/// Nanoseconds of the monotonic clock, as all traces of this host tell them.
+/// Nanoseconds of the monotonic clock, as in all traces of this host.
 fn now() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
@@ -200,7 +200,7 @@ impl Clerk {
         let flags = (rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CREATE).bits() as i32;
         let opener = std::process::id();
         let file = TracedFile { opener, number, path: path.to_path_buf(), flags };
-        // Threads are told apart by their ranks; a store does not tell its descriptor.
+        // Threads are identified by their ranks; a store does not report its descriptor.
         let (thread, descriptor) = (opener + rank as u32, number + 3);
         Self { file: Arc::new(file), path: path.into(), thread, descriptor, sender }
     }

@@ -115,7 +115,7 @@ impl<'r> Repeating<'r> {
         })
     }
 
-    /// Repeats it once, and keeps what is told of it.
+    /// Replays it once, and keeps the result.
     fn run(&self, stack: Option<Arc<Configuration>>) -> Result<Run, String> {
         let outcome = self.once(stack)?;
         self.bar.inc(1);
@@ -217,8 +217,8 @@ pub(super) fn place(model: &Model) -> PathBuf {
     found.unwrap_or_else(std::env::temp_dir)
 }
 
-/// Whether directories can be made in one: permissions do not tell, of a file system that is only
-/// read.
+/// Whether directories can be made in one: permissions do not show whether a file system is
+/// read-only.
 fn may_be_used(directory: &Path) -> bool {
     let tried = directory.join(format!(".striate-replay-{}", std::process::id()));
     std::fs::create_dir(&tried).and_then(|()| std::fs::remove_dir(&tried)).is_ok()

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use super::layout::{self, Library};
 use crate::CommandError;
 
-/// The variable by which the loader is told.
+/// The variable of the loader.
 pub(crate) const VARIABLE: &str = "LD_PRELOAD";
-/// The variable by which people tell us.
+/// The variable that names it explicitly.
 const OURS: &str = "STRIATE_PRELOAD";
 const NAME: &str = "libstriate_preload.so";
 const PACKAGE: &str = "striate-preload";

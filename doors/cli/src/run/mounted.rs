@@ -101,7 +101,7 @@ impl From<io::Error> for NotStarted {
     }
 }
 
-/// What the preload door is told makes no sense here.
+/// Variables of the preload door are not used here.
 fn check(args: &RunArgs) -> Result<(), CommandError> {
     if args.mpiio.is_some() {
         return Err(CommandError::usage(

@@ -18,7 +18,7 @@ use super::layout::{self, Library};
 use super::library::for_the_loader;
 use crate::CommandError;
 
-/// The variable by which people tell us.
+/// The variable that names it explicitly.
 const OURS: &str = "STRIATE_MPIIO";
 /// The door as it is built; where several are installed, the name of the MPI is in theirs.
 const NAME: &str = "libstriate_mpiio";
@@ -83,7 +83,7 @@ pub(super) struct MpiJob {
     /// Where in the command its launcher is, and which; without one the program is a rank of its
     /// own, or its launcher is not known.
     pub(super) launcher: Option<(usize, Launcher)>,
-    /// The MPI of its ranks, if it could be told.
+    /// The MPI of its ranks, if it could be determined.
     pub(super) mpi: Option<Mpi>,
 }
 

@@ -39,7 +39,7 @@ pub(crate) struct Unseen {
 }
 
 impl Unseen {
-    /// What is told of it.
+    /// The message about it.
     pub(crate) fn sentence(&self) -> String {
         let why = match self.why {
             Why::Static => "is linked statically",

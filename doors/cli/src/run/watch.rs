@@ -43,7 +43,7 @@ pub(super) fn run_started<T, E: From<io::Error>>(
     Ok((status?, other))
 }
 
-/// The status to end with, as a shell would tell it.
+/// The status to end with, as a shell would return it.
 pub(super) fn exit_code(status: ExitStatus) -> ExitCode {
     ExitCode::from(code(status))
 }

@@ -131,7 +131,7 @@ impl ShownCall {
     }
 }
 
-/// Reads, writes and the rest are told apart.
+/// Reads, writes and other calls have different colours.
 const fn colour(kind: Kind) -> AnsiColor {
     match kind {
         Kind::Read => AnsiColor::Green,

@@ -16,7 +16,7 @@ use crate::backend::{
     WriteRequest,
 };
 
-/// The unit in which space is told.
+/// The unit in which space is reported.
 const BLOCK: u64 = 4096;
 
 /// What is asked of the kernel, each only if it offers it.

@@ -16,7 +16,7 @@ use std::ops::Bound;
 /// The number of the directory that is mounted.
 pub(super) const ROOT: u64 = 1;
 
-/// What tells the number of a directory from that of a file.
+/// Distinguishes the number of a directory from that of a file.
 const OF_DIRECTORIES: u64 = 1 << 63;
 
 /// What a node is.

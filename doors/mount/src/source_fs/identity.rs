@@ -1,4 +1,4 @@
-//! [`Identity`]: the device and inode number of a file, and its attributes.
+//! [`Identity`]: device, inode number and birth time of a file; and its attributes, by `statx`.
 
 use std::ffi::CStr;
 use std::os::fd::{AsFd, AsRawFd};
@@ -7,8 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use fuser::{FileAttr, FileType, INodeNo};
 use rustix::io::Errno;
 
-/// Device, inode, and when it was made, which tells a number that is used again from the one
-/// before.
+/// Device, inode and birth time, which distinguishes a reused inode number from the earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Identity {
     pub(crate) device: u64,

@@ -5,7 +5,7 @@
 //! looked at once, and is concise from then on: nothing is ever flattened.
 //!
 //! The bytes of a [`Described`] come in the order of MPI's typemap. In a file of external32 they
-//! may have other sizes and places, which [`Described::external`] tells; `external` converts.
+//! may have other sizes and displacements, which [`Described::external`] has; `external` converts.
 
 mod cache;
 mod element;

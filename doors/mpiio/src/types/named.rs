@@ -36,7 +36,7 @@ pub(super) fn find(raw: MPI_Datatype) -> Option<&'static Arc<Described>> {
     slots.find(|slot| slot.bits == bits).map(|slot| &slot.described)
 }
 
-/// What tells one handle from another: a number, or an address.
+/// The identity of a handle: a number, or an address.
 pub(super) fn bits(raw: MPI_Datatype) -> usize {
     raw.0 as usize
 }

@@ -2,8 +2,8 @@
 //! displacements.
 //!
 //! A [`Signature`] is a tree of repetitions and sequences over runs of equal elements, never longer
-//! than the type itself: an array of a billion doubles is one run. It tells where in the stream of
-//! memory an element lies that is found in the stream of external32, and how it is converted.
+//! than the type itself: an array of a billion doubles is one run. It maps positions in the stream
+//! of external32 to positions in the stream of memory, and gives the conversion of each element.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -7,13 +7,13 @@ use striate_stack::{Action, Detail, Function, Kind, Op, Target};
 use crate::path::{self, Room};
 use crate::stack_entry::{self, Answer, Consent, Entered, noticed_name};
 
-/// Lists a directory, after stages have heard of it.
+/// Lists a directory, after stages were notified.
 fn list<R: Answer>(directory: c_int, name: *const c_char, real: impl FnOnce() -> R) -> R {
     let how = (Function::Opendir, Consent::Implied);
     noticed_name(how, (directory, name), real, |_| Detail::default())
 }
 
-/// Lists the directory of a descriptor, after stages have heard of it.
+/// Lists the directory of a descriptor, after stages were notified.
 fn list_descriptor<R: Answer>(descriptor: c_int, real: impl FnOnce() -> R) -> R {
     let wanted = stack_entry::stack().is_some_and(|stack| stack.wants(Kind::ReadDirectory));
     let Some(entered) = wanted.then(Entered::by_name).flatten() else { return real() };

@@ -73,7 +73,7 @@ unsafe fn text<'d>(text: *const c_char) -> Option<&'d Path> {
     Some(Path::new(OsStr::from_bytes(text.to_bytes())))
 }
 
-/// `link` and `linkat`: stages hear of both names.
+/// `link` and `linkat`: stages are notified of both names.
 ///
 /// # Safety
 /// The names are null or C strings.

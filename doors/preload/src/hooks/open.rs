@@ -21,7 +21,7 @@ fn adopt(entered: &Entered, file: Arc<OpenFile>) -> RawFd {
         let _ = entered.share(&file);
     }
     if let Err(file) = descriptor_table::put(entered.stack, descriptor, file) {
-        // There is no place for it: it stays open, and stages do not hear of it any more.
+        // The table has no room for it: it stays open, and stages do not see it any more.
         let _ = entered.share(&file);
     }
     descriptor

@@ -77,7 +77,7 @@ impl Handler<'_> {
                 let file = self.kernel.file(self.task, number, None);
                 from = file.map(|file| file.file.path.clone());
             } else if let (libc::AT_FDCWD, Some(current)) = (number, &from) {
-                // `-y` tells the current directory.
+                // `-y` shows the current directory.
                 if let Some(task) = self.kernel.tasks.get(&self.task) {
                     task.directory.replace(Some(current.clone()));
                 }
@@ -220,7 +220,7 @@ impl Handler<'_> {
         Some(self.one(function, Call::Open { file, path, flags: bits, mode, size }))
     }
 
-    /// Takes a descriptor away; how that is told.
+    /// Removes a descriptor; returns the call to record.
     fn closed(&mut self, number: i32) -> Option<RecordedCall> {
         let table = &self.kernel.tasks.get(&self.task)?.table;
         let taken = table.borrow_mut().remove(&number)?;
@@ -379,14 +379,14 @@ impl Handler<'_> {
         Some(self.one(function, Call::Stat { of, flags, size, mode }))
     }
 
-    /// The sort of a file and its permissions that a structure in an argument tells.
+    /// The file type and permissions in a structure argument.
     fn mode(&self, place: usize, name: &str) -> Option<u32> {
         self.outcome.ok()?;
         let mode = flags(SORTS, field(self.word(place)?, name)?).cast_unsigned();
         (mode & libc::S_IFMT != 0).then_some(mode)
     }
 
-    /// The size that a structure in an argument tells.
+    /// The size in a structure argument.
     fn size(&self, place: usize, name: &str) -> Option<u64> {
         self.outcome.ok()?;
         field(self.word(place)?, name).and_then(unsigned)
@@ -684,7 +684,7 @@ impl Handler<'_> {
                 Detail::default().with_text(Some(path_of(string(self.word(0)?)?).into()))
             }
             Function::Readlink => {
-                // strace shortens it unless it is told otherwise.
+                // strace truncates it by default.
                 let text = string(self.word(next)?).filter(|_| self.outcome.is_ok());
                 let text = text.filter(|text| Ok(text.len() as u64) == self.outcome);
                 Detail::numbers(&[self.unsigned(next + 1)?])

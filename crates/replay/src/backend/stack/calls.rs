@@ -57,7 +57,7 @@ fn with(did: Execution, more: u64) -> Execution {
     }
 }
 
-/// A call of which stages were only told.
+/// A call that stages were only notified of.
 pub(super) fn noted(told: Execution) -> Execution {
     match told {
         Execution::Made(_, took) => Execution::Noted(took),

@@ -344,7 +344,7 @@ impl Making<'_> {
         Ok(done as u64)
     }
 
-    /// Stages are told, and the directory is listed.
+    /// Stages are notified, and the directory is listed.
     pub(super) fn list(&self, path: &Path) -> Execution {
         let name = Root::c_relative(path);
         let route = self.replayed.stack.route(path);
@@ -370,7 +370,7 @@ impl Making<'_> {
         told
     }
 
-    /// Stages are told, and the file is mapped for a moment.
+    /// Stages are notified, and the file is mapped for a moment.
     pub(super) fn map(
         &self,
         file: &Arc<OpenFile>,

@@ -69,7 +69,7 @@ pub(super) struct ArraySetting {
 }
 
 impl ArraySetting {
-    /// Ranks, unless told otherwise, and the goals, unless told otherwise.
+    /// The default number of ranks, and the default goals.
     pub(super) const fn new(ranks: u64, goals: ArrayGoals) -> Self {
         Self { ranks, goals, nonblocking: None, raw: false, data: true }
     }
@@ -79,7 +79,7 @@ impl ArraySetting {
         Self { nonblocking: Some(nonblocking), ..self }
     }
 
-    /// Plain system calls take part unless told otherwise.
+    /// Plain system calls take part by default.
     pub(super) const fn beside_raw(self) -> Self {
         Self { raw: true, ..self }
     }
