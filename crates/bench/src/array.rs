@@ -194,7 +194,7 @@ pub struct ArrayOptions {
     pub goals: ArrayGoals,
 }
 
-/// Whether a hint can be given to datasets: those that we do not know can.
+/// Whether a hint can be given to datasets: unknown ones can.
 pub fn check_hint(name: &str, value: &str) -> Result<(), FileError> {
     striate_array::Options::default().set(name, value)
 }

@@ -7,7 +7,7 @@ use crate::Damage;
 use crate::header::Header;
 use crate::region::{Buffered, Reader};
 
-/// Longer names are no paths.
+/// Longer names are not paths.
 const LONGEST: usize = 64 << 10;
 /// Bytes of all names together that are kept.
 const MOST: usize = 1 << 30;

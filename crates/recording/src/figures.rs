@@ -19,7 +19,7 @@ pub struct Moved {
 }
 
 /// Bytes that a call moved out of files and into files. A copy within the kernel does both, as far
-/// as its ends are files of the recording; what a program does with mapped memory are no calls.
+/// as its ends are files of the recording; accesses to mapped memory are not calls.
 pub fn moved(record: &Record) -> Moved {
     let moved = record.outcome.unwrap_or(0);
     let if_file = |is_file: bool| if is_file { moved } else { 0 };

@@ -1,8 +1,8 @@
 //! Import of the output of other tools as recordings.
 //!
-//! Lines that are not understood are counted, and the first of them shown; the rest is imported.
-//! What is understood but is no operation on a file is counted by name. Memory is needed for what
-//! processes have open and for a block of each that is alive.
+//! Lines that cannot be parsed are counted, and the first ones are shown; the rest is imported.
+//! Calls that are not operations on files are counted by name. Memory is needed for what processes
+//! have open and for a block of each that is alive.
 
 mod darshan;
 mod dxt;
@@ -52,9 +52,9 @@ pub struct Imported {
     pub processes: u64,
     /// Records that were made.
     pub records: u64,
-    /// Calls that are no operations on files, by name.
+    /// Calls that are not operations on files, by name.
     pub skipped: BTreeMap<String, u64>,
-    /// Calls on descriptors that are no files (pipes, sockets, devices) or, unless it is
+    /// Calls on descriptors that are not files (pipes, sockets, devices) or, unless it is
     /// [`annotated`](Self::annotated), were not seen to be opened, by name.
     pub elsewhere: BTreeMap<String, u64>,
     /// Whether the paths of descriptors are in the output (`strace -y`).

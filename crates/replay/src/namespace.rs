@@ -141,7 +141,7 @@ pub(crate) struct Namespace {
     positions: HashMap<FileId, (u64, u64)>,
     /// What files take on storage, while it learns.
     space: Space,
-    /// What has to be made good for the call that is taken in.
+    /// Corrections that the current call needs.
     fixes: Vec<Fix>,
 }
 
@@ -273,8 +273,8 @@ impl Namespace {
         }
     }
 
-    /// A call shows that a name is there, of this size if it is a file. Says what has to be made
-    /// good.
+    /// A call shows that a name exists, with this size if it is a file. Returns the corrections
+    /// that are needed.
     fn there(&mut self, path: &Path, size: Option<u64>, start: u64) -> (NodeId, Option<Fix>) {
         self.beneath(path);
         let known = self.names.get(path).copied();
@@ -380,7 +380,7 @@ impl Namespace {
 
     /// A call shows that a name is not there.
     fn absent(&mut self, path: &Path, start: u64) -> Option<Fix> {
-        // What is above it is no file, or the error would be another.
+        // Its parent is not a file, or the error would be another.
         for above in path.ancestors().skip(1) {
             if let Some(node) = self.node(above) {
                 self.nodes[node].directory = true;

@@ -57,7 +57,7 @@ pub struct Outcome {
     pub made_first: u64,
     /// Their bytes.
     pub made_bytes: u64,
-    /// What was made good between calls, because programs that were not recorded had a part in it.
+    /// Corrections between calls, because programs that were not recorded have changed files.
     pub made_good: BTreeMap<&'static str, u64>,
     /// From the beginning of the first call to the end of the last, in the recording.
     pub time_recorded: u64,

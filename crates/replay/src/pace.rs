@@ -93,8 +93,8 @@ impl Pace {
         }
     }
 
-    /// Something that is no call has taken time of a thread, whose last call ended at a time of the
-    /// recording. Says what its clock shows now.
+    /// Adds time that a thread has spent outside calls, after a call that ended at a time of the
+    /// recording. Returns the new time of its clock.
     pub(crate) fn delayed(&self, end: u64, thread: usize, took: u64) -> u64 {
         if let Some(drift) = self.drifts.get(thread).filter(|_| self.thinks()) {
             drift.fetch_add(took.cast_signed(), Ordering::SeqCst);

@@ -94,7 +94,7 @@ impl ByClass {
     }
 }
 
-/// What some calls come to.
+/// Sums over some calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sums {
     /// How many.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::durations::Durations;
 use crate::model::Sums;
 
-/// What some MPI-IO calls come to.
+/// Sums over some MPI-IO calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerSums {
     /// How many.

@@ -247,7 +247,7 @@ impl Write for TimedStream {
     }
 }
 
-/// Where in a frame a stream is. A reader finds out what is no frame.
+/// The position of a stream within a frame. Invalid frames are detected by the reader.
 #[derive(Debug, Default)]
 struct Frames {
     header: [u8; Header::LEN],

@@ -119,8 +119,8 @@ impl Server {
         self.state.engine.link.limit()
     }
 
-    /// Changes that, also for requests under way; `None` is no limit. The setting stays what it
-    /// was.
+    /// Changes that, also for requests under way; `None` means no limit. The setting is not
+    /// changed.
     pub fn set_bandwidth(&self, bytes_per_second: Option<u64>) {
         self.state.engine.link.set_limit(bytes_per_second);
     }

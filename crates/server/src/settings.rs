@@ -194,7 +194,7 @@ impl Settings {
     }
 }
 
-/// A text that is no duration.
+/// A text that is not a duration.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("'{0}' is not a duration: write 200us, 50ms, 5s or 2m")]
 pub struct DurationError(String);

@@ -45,7 +45,7 @@ pub enum Meaning {
     Changed,
 }
 
-/// What sort of stage it is.
+/// The kind of stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Classification {
     /// What it touches.

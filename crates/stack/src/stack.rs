@@ -344,13 +344,13 @@ impl Stack {
         Arc::new(heir)
     }
 
-    /// Hands on what stages hold back of a file.
+    /// Forwards what stages hold back of a file.
     pub fn settle(&self, file: &Arc<OpenFile>) -> Outcome {
         let _within = self.enter();
         self.each(|stage, next| stage.settle(file, next))
     }
 
-    /// Hands on what the stages from a place on hold back of a file.
+    /// Forwards what the stages from a position on hold back of a file.
     pub(crate) fn settle_from(&self, from: usize, file: &Arc<OpenFile>) -> Outcome {
         let mut first = Ok(0);
         for (place, placed) in self.stages.iter().enumerate().skip(from) {
@@ -359,7 +359,7 @@ impl Stack {
         first
     }
 
-    /// Hands on all that stages hold back.
+    /// Forwards everything that stages hold back.
     pub fn settle_all(&self) -> Outcome {
         let _within = self.enter();
         // The program may have used up its descriptors.
@@ -381,7 +381,7 @@ impl Stack {
     }
 
     /// Waits until no other thread is within the stack, and keeps them out: the process is about to
-    /// be copied. What is held back should be settled right after. The caller is not within yet.
+    /// fork. What is held back should be settled right after. The caller is not within yet.
     pub fn close_gate(&self) {
         self.gate.close();
     }

@@ -41,7 +41,7 @@ use toml::Table;
 use super::position::{self, CallPosition, appends, forward_at};
 use super::size::Size;
 
-/// What sort of stage it is.
+/// The kind of stage.
 pub(super) const CLASSIFICATION: Classification = Classification {
     scope: Scope::Data,
     interference: Interference::OneOperation,

@@ -104,7 +104,7 @@ use self::materialize::Materializer;
 use self::state::CombineState;
 use crate::umask::Umask;
 
-/// What sort of stage it is.
+/// The kind of stage.
 pub const CLASSIFICATION: Classification = Classification {
     scope: Scope::Both,
     interference: Interference::SeveralOperations,

@@ -88,7 +88,7 @@ use self::fast_place::FastPlace;
 use self::journal::Journal;
 use self::state::{FileState, SharedState};
 
-/// What sort of stage it is.
+/// The kind of stage.
 pub const CLASSIFICATION: Classification = Classification {
     scope: Scope::Metadata,
     interference: Interference::Open,

@@ -60,7 +60,7 @@ use super::inodes::{self, Identity, Inodes};
 use super::position::{self, CallPosition, forward_at};
 use super::size::Size;
 
-/// What sort of stage it is.
+/// The kind of stage.
 pub(super) const CLASSIFICATION: Classification = Classification {
     scope: Scope::Data,
     interference: Interference::SeveralOperations,

@@ -32,7 +32,7 @@ use striate_stack::classification::{Interference, Meaning, Scope, State};
 use striate_stack::{Action, Classification, Next, Op, OpenFile, Outcome, Stage};
 use toml::Table;
 
-/// What sort of stage it is.
+/// The kind of stage.
 pub(super) const CLASSIFICATION: Classification = Classification {
     scope: Scope::Data,
     interference: Interference::SeveralOperations,

@@ -25,7 +25,7 @@ use toml::Table;
 
 use crate::options;
 
-/// What sort of stage it is.
+/// The kind of stage.
 pub(super) const CLASSIFICATION: Classification = Classification {
     scope: Scope::Both,
     interference: Interference::OneOperation,

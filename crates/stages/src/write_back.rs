@@ -81,7 +81,7 @@ use super::inodes::{self, Identity};
 use super::position;
 use super::size::Size;
 
-/// What sort of stage it is.
+/// The kind of stage.
 pub(super) const CLASSIFICATION: Classification = Classification {
     scope: Scope::Data,
     interference: Interference::SeveralOperations,

@@ -12,7 +12,7 @@ use crate::store::{Capabilities, Lock, LockKind, Region, Store, TypedRequest};
 /// How a transfer was described.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestForm {
-    /// By an offset and a length; also what is no transfer.
+    /// By an offset and a length; also operations other than transfers.
     Contiguous,
     /// By so many regions.
     List(usize),

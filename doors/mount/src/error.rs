@@ -78,7 +78,7 @@ pub enum MountError {
         /// The point.
         point: PathBuf,
     },
-    /// There is no FUSE here.
+    /// FUSE is not available.
     #[error("there is no /dev/fuse that can be opened: {0}")]
     NoFuse(io::Error),
     /// The kernel, or `fusermount3`, has refused the mount.

@@ -104,13 +104,13 @@ pub(crate) trait Served: std::fmt::Debug + Send + Sync {
     /// No request is carried out any more. Waits for those that are.
     fn close(&self);
 
-    /// The same; then all that was held back is written.
+    /// The same; then all buffered data is written.
     fn settle(&self) -> Result<(), MountError>;
 
     /// Notices for the user, since this was called last.
     fn notices(&self) -> Vec<String>;
 
-    /// What is held back, as far as that is known.
+    /// Number of files that stages buffer, as far as known.
     fn held(&self) -> Held {
         Held::default()
     }
@@ -121,7 +121,7 @@ pub(crate) trait Served: std::fmt::Debug + Send + Sync {
     }
 }
 
-/// What stages hold back.
+/// Files that stages buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Held {
     /// Files that programs have closed.
@@ -414,8 +414,8 @@ impl Mounted {
         Unmounter(Arc::clone(&self.shared))
     }
 
-    /// Waits until it is unmounted, by an [`Unmounter`] or by another process. Then everything that
-    /// is held back is written, and stages print what they have to report.
+    /// Waits until it is unmounted, by an [`Unmounter`] or by another process. Then all buffered
+    /// data is written, and stages print their reports.
     pub fn wait(self) -> Result<(), MountError> {
         self.wait_showing(&mut |_| {})
     }
@@ -443,7 +443,7 @@ impl Mounted {
         session.and(settled)
     }
 
-    /// Unmounts, and waits until everything that was held back is written.
+    /// Unmounts, and waits until all buffered data is written.
     pub fn end(self) -> Result<UnmountKind, MountError> {
         let how = self.unmounter().unmount()?;
         self.wait()?;
@@ -521,7 +521,7 @@ impl Shared {
         drop(lock(&self.connection).take());
     }
 
-    /// Writes what was held back, and updates the record that other processes wait for.
+    /// Writes buffered data, and updates the record that other processes wait for.
     fn settle(&self, show: &mut dyn FnMut(Settling)) -> Result<(), MountError> {
         let record = lock(&self.record).take();
         let guard = lock(&self.guard).take();

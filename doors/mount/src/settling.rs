@@ -26,8 +26,7 @@ pub struct Settling {
     pub left: u64,
 }
 
-/// Writes what is held back. The record and the guard are given up when all is done, in whichever
-/// way.
+/// Writes buffered data. The record and the guard are released at the end, also after errors.
 pub(crate) fn settle(
     served: &dyn Served,
     mut record: Option<RecordWriter>,

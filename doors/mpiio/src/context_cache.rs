@@ -265,7 +265,8 @@ type Delete = unsafe extern "C" fn(MPI_Comm, c_int, *mut c_void, *mut c_void) ->
 /// A key of attributes that duplicates do not take along.
 fn make_key(delete: Delete) -> Outcome<c_int> {
     let mut key = 0;
-    // SAFETY: both functions are as MPI says, and are there as long as the process.
+    // SAFETY: both functions have the signatures that MPI requires, and exist as long as the
+    // process.
     check(unsafe {
         ffi::PMPI_Comm_create_keyval(Some(copy), Some(delete), &raw mut key, std::ptr::null_mut())
     })?;

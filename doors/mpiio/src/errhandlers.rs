@@ -1,9 +1,9 @@
 //! Error handlers of files.
 //!
 //! MPI has no way to ask a handler of the program for its function, so we make such handlers
-//! ourselves. What the program is given is a *carrier*: a handler of communicators that does
-//! nothing, which the MPI counts references of, and frees, as it does with every handler. Which
-//! function it stands for is written down here.
+//! ourselves. The program gets a *carrier*: a handler of communicators that does nothing, which the
+//! MPI counts references of, and frees, as it does with every handler. Which function it stands for
+//! is written down here.
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_char, c_int};

@@ -11,7 +11,7 @@ use striate_file::{ErrorKind, FileError};
 
 use crate::constants as mpi;
 
-/// What a call comes to.
+/// The result of a call.
 pub(crate) type Outcome<T = ()> = Result<T, Failure>;
 
 /// Why a call failed.
@@ -94,7 +94,7 @@ const fn class_of(kind: ErrorKind) -> c_int {
         // For views, the standard names no class; this is the one that programs know from ROMIO.
         ErrorKind::Io | ErrorKind::View => mpi::ERR_IO,
         ErrorKind::Comm | ErrorKind::Panicked => mpi::ERR_INTERN,
-        // What a rank brought is a class of ours.
+        // The value of a rank is an error class.
         ErrorKind::Caller(class) => class as c_int,
         _ => mpi::ERR_OTHER,
     }

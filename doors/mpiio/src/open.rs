@@ -151,7 +151,7 @@ impl Open {
     }
 }
 
-/// The mode in our words; refuses combinations that the standard refuses.
+/// The mode as a [`Mode`]; refuses combinations that the standard refuses.
 fn mode(amode: c_int) -> Outcome<Mode> {
     const KNOWN: c_int = mpi_constants::MODE_CREATE
         | mpi_constants::MODE_RDONLY
@@ -350,7 +350,7 @@ fn intracommunicator(raw: MPI_Comm) -> Outcome {
 
 /// A communicator of our own with the same ranks.
 fn duplicated(raw: MPI_Comm) -> Outcome<Arc<dyn Comm>> {
-    // SAFETY: it exists, is no intercommunicator, and all its ranks open the file.
+    // SAFETY: it exists, is not an intercommunicator, and all its ranks open the file.
     unsafe { striate_comm::mpi::from_raw(raw) }.map_err(|error| in_comm(&error))
 }
 
@@ -378,7 +378,7 @@ fn agree<T>(raw: MPI_Comm, amode: c_int, given: Outcome<T>) -> Outcome<Agreed<T>
     let mut proposed = [0; 4 + context_cache::STATES];
     proposed[..4].copy_from_slice(&[i64::from(amode), -i64::from(amode), i64::from(class), stats]);
     proposed[4..].copy_from_slice(&proposal.states());
-    // SAFETY: it exists, is no intercommunicator, and all its ranks open the file.
+    // SAFETY: it exists, is not an intercommunicator, and all its ranks open the file.
     unsafe { striate_comm::mpi::largest(raw, &mut proposed) }.map_err(|error| in_comm(&error))?;
     let [highest, lowest, class, stats, states @ ..] = proposed;
     let given = given?;
@@ -399,7 +399,7 @@ fn agree<T>(raw: MPI_Comm, amode: c_int, given: Outcome<T>) -> Outcome<Agreed<T>
 ///
 /// # Safety
 ///
-/// `handle` leads to a handle of ours.
+/// `handle` points to a handle of this library.
 pub(crate) unsafe fn close(slot: &'static FileSlot, handle: *mut MPI_File) -> c_int {
     const CALL: &str = "MPI_File_close";
     let recorded = call_record::RecordedCall::begin(call_record::Function::MpiClose);

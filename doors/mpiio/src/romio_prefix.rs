@@ -18,7 +18,7 @@ enum Availability {
     Always,
     /// Of those that the kernel knows by this number.
     Number(u32),
-    /// Availability is no way to it but a library of its own.
+    /// It can only be accessed through its own library.
     Never,
 }
 

@@ -2,7 +2,7 @@
 //! slow (\[SON\]).
 //!
 //! The load of a storage system fluctuates, and a collective call is as slow as the slowest target
-//! that it touches. So one of the [`Targets`] is a straggler whose slowness is drawn anew for every
+//! that it touches. So one of the [`Targets`] is a straggler whose slowness is drawn for every
 //! repetition, the same for all layouts of that repetition.
 
 use std::sync::Arc;

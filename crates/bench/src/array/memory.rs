@@ -31,7 +31,7 @@ pub(super) struct Memory {
 /// An element with a wrong value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ElementMismatch {
-    /// Which variable; none if memory that is no element's was changed.
+    /// Which variable; none if memory outside the elements was changed.
     pub variable: Option<String>,
     /// Which element of the variable in the file, or which byte of memory.
     pub index: u64,

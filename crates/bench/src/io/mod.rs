@@ -94,9 +94,9 @@ impl IoApi {
 pub struct Contender {
     /// What does the I/O.
     pub api: IoApi,
-    /// By which method; ours only.
+    /// By which method; for Striate only.
     pub method: Option<MethodChoice>,
-    /// With which file domains, if not those of the hints; ours only.
+    /// With which file domains, if not those of the hints; for Striate only.
     pub domains: Option<DomainChoice>,
     /// Whether the bytes of each call are moved in one piece instead: the limit for the methods.
     pub contiguous: bool,

@@ -248,7 +248,7 @@ mod tests {
         let (backoff, event) = (Backoff::new(POLICY), EventCount::default());
         let mut wait = backoff.begin(Some(&event));
         // On a busy machine the first yield may already take longer than all of them are meant to,
-        // since the core was used by another program; however long that was, it was no sleep.
+        // since the core was used by another program; however long that was, it was not a sleep.
         while wait.sleeping.is_none() {
             assert_eq!(event.sleepers(), 0, "it only yields");
             wait.step();

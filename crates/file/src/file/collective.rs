@@ -129,7 +129,7 @@ pub(super) enum CollectiveAccess {
     Described(Result<FileSide, FileError>),
 }
 
-/// What the proposals of all ranks come to.
+/// The decision that follows from the proposals of all ranks.
 pub(super) enum Agreement {
     /// This rank cannot take part.
     Failed(FileError),

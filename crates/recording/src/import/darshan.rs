@@ -47,7 +47,7 @@ pub(super) fn import(
                 .into(),
         );
     }
-    // What cannot be read of those that are left out is no loss.
+    // Damage in modules that are left out does not matter.
     let mut above = 0;
     let _ = log.segments(Module::DXT_MPI_IO, &mut |_, _| above += 1);
     if above > 0 {

@@ -245,7 +245,7 @@ impl<'p> StraceImporter<'p> {
             return self.made(task, &ended, text);
         }
         if ended.returned == Returned::Nothing {
-            // What does not return is no operation on a file; the rest is made again, or
+            // A call that does not return is not an operation on a file; others are restarted, or
             // interrupted.
             if ended.name.starts_with("exit") {
                 self.imported.skip(ended.name);

@@ -148,7 +148,7 @@ impl StackBackend {
         Target { directory: self.root.descriptor(), path, absolute }
     }
 
-    /// Opens whatever is at a name. What is no regular file is not for stages.
+    /// Opens whatever is at a name. Only regular files are for stages.
     fn open(
         &self,
         replayed: &ReplayedProcess,
@@ -242,8 +242,7 @@ impl Backend for StackBackend {
         self.processes.write().unwrap_or_else(PoisonError::into_inner).insert(process, replayed);
         let Some(parent) = parent.and_then(|parent| self.replayed(parent)) else { return Ok(0) };
         let begin = Instant::now();
-        // As when a process is copied or starts a program: whatever it holds back is there for the
-        // new one.
+        // As at `fork` or `exec`: buffered data is written out for the new process.
         let files: Vec<_> =
             parent.files().values().map(|opened| Arc::clone(&opened.file)).collect();
         for file in files.iter().filter(|file| !file.is_shared()) {

@@ -1,8 +1,8 @@
 //! [`Files`]: the files with most time, in a sketch of bounded size.
 //!
 //! Files are kept by path. When there are too many, those with the least time are put together as
-//! the rest. A file that comes back after that begins anew, so its numbers can be too small, by no
-//! more than what was put away.
+//! the rest. A file that reappears after that starts from zero, so its numbers can be too small, by
+//! at most what was moved to the rest.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};

@@ -32,7 +32,7 @@ const SIZES: [&str; 10] = [
     "1G and more",
 ];
 
-/// What counters come to.
+/// Sums of counters.
 pub(super) struct Counted {
     pub(super) darshan: DarshanLog,
     pub(super) totals: Totals,
@@ -246,7 +246,7 @@ fn count(value: i64) -> u64 {
     u64::try_from(value).unwrap_or(0)
 }
 
-/// Seconds as nanoseconds; nothing of what is no time.
+/// Seconds as nanoseconds; 0 for invalid times.
 fn ns(seconds: f64) -> u64 {
     if seconds.is_finite() && (0.0..1e9).contains(&seconds) {
         (seconds * 1e9).round() as u64
@@ -378,7 +378,7 @@ impl Adding {
             };
             self.row.sizes = SIZES.iter().enumerate().map(row).collect();
         }
-        // What is no sum means nothing over several files.
+        // Counters that are not sums have no meaning over several files.
         let sums = |name: &str| {
             !["MODE", "ALIGNMENT", "RENAMED_FROM", "MAX_", "STRIDE", "ACCESS", "_RANK"]
                 .iter()

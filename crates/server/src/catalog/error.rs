@@ -33,7 +33,7 @@ pub enum CatalogError {
         /// The name.
         name: String,
     },
-    /// The text is no name.
+    /// The text is not a valid name.
     #[error(transparent)]
     BadName(#[from] NameError),
     /// A part of the name is a file.

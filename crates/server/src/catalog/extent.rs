@@ -39,7 +39,7 @@ const ZEROS: u64 = 64 << 10;
 #[derive(Debug)]
 pub(super) struct Extent {
     storage: Box<dyn StorageBackend>,
-    /// The same file, to allocate its blocks; `None` if the storage is no file.
+    /// The same file, to allocate its blocks; `None` if the storage is not a file.
     blocks: Option<File>,
     /// Bytes that the database has.
     used: AtomicU64,

@@ -13,7 +13,7 @@ pub const MAX_NAME: usize = 4096;
 /// Bytes a component of a name may have.
 pub const MAX_COMPONENT: usize = 255;
 
-/// Why a text is no name of a file.
+/// Why a text is not a valid name of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum NameError {

@@ -63,7 +63,7 @@ fn create(path: &Path) -> Result<Opened, CatalogError> {
     let blocks = file.try_clone().map_err(system("open", &unfinished))?;
     let backend = lock(file, &name)?;
     if path.try_exists().map_err(system("look for", path))? {
-        // Another process finished its own between our look and our lock.
+        // Another process has created its own between the check and the lock.
         drop((backend, blocks));
         return open_existing(path);
     }

@@ -41,8 +41,8 @@ pub(super) fn hold_least(extent: &Extent, disk: u64) {
 #[derive(Debug, Default)]
 pub(super) struct Reserve(Mutex<FreePages>);
 
-/// Pages that were free at least when the database had so many bytes: to count them anew takes a
-/// look at all.
+/// Pages that were free at least when the database had so many bytes: counting them again would
+/// read all pages.
 #[derive(Debug, Default)]
 struct FreePages {
     used: u64,

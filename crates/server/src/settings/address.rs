@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
 use thiserror::Error;
 
-/// A text that is no address to listen at.
+/// A text that is not an address to listen on.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum AddressError {

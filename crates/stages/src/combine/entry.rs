@@ -96,7 +96,7 @@ impl LogRecord<'_> {
     }
 }
 
-/// The header of an entry that was read, not yet believed.
+/// The header of an entry that was read, not yet checked.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Header {
     pub(super) alive: bool,

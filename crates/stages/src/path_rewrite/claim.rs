@@ -45,7 +45,7 @@ impl PartialEq for Base {
 }
 
 impl Base {
-    /// Those of a file beneath a fast place, which is there and believed.
+    /// Those of a file below a directory on fast storage, which exists and is trusted.
     pub(crate) fn new(place: &Arc<FastPlace>, identity: Identity) -> Result<Self, Distrust> {
         let directory = place.moves()?;
         Ok(Self { place: Arc::clone(place), directory, identity })

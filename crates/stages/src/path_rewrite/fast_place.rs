@@ -64,7 +64,7 @@ impl FastPlace {
         &self.to
     }
 
-    /// An error if it is there and is not to be believed.
+    /// An error if it exists and is not trusted.
     pub(crate) fn check(&self) -> Result<(), Distrust> {
         match self.moves() {
             Err(distrust) if !distrust.is_absent() => Err(distrust),
@@ -72,7 +72,7 @@ impl FastPlace {
         }
     }
 
-    /// Where the files are. The place is believed; the directory is, if it is there.
+    /// Where the files are. The place is trusted; so is the directory, if it exists.
     pub(crate) fn moves(&self) -> Result<PathBuf, Distrust> {
         let place = if let Some(place) = self.believed.get() {
             place
@@ -92,7 +92,7 @@ impl FastPlace {
         Ok(moves)
     }
 
-    /// Why nothing was made here, if it was to be, and the place was not believed.
+    /// Why nothing was created here, although it should have been: the place was not trusted.
     pub(crate) fn refusal(&self) -> Option<&str> {
         self.refusal.get().map(String::as_str)
     }

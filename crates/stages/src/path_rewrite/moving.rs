@@ -38,7 +38,7 @@ pub(crate) enum Refused {
     /// The journal says that it belongs to where no rule for this place is; they are for these
     /// directories.
     Outside(String),
-    /// Its bytes are not believed.
+    /// Its bytes are not trusted.
     Distrusted(Distrust),
     /// The system says so.
     System(Errno),

@@ -18,7 +18,7 @@ const COMPOSITE_BYTES: usize = 32;
 /// Bytes of `lov_comp_md_entry_v1`.
 const ENTRY_BYTES: usize = 48;
 
-/// Bytes that are no layout.
+/// Bytes that are not a layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum LayoutError {

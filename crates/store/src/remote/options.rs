@@ -61,7 +61,7 @@ pub enum OptionsError {
     /// No length of time.
     #[error("{PATIENCE}: '{0}' is not a duration such as 10s or 500ms")]
     Patience(String),
-    /// Bytes that are no text.
+    /// Bytes that are not UTF-8.
     #[error("{0} is not UTF-8")]
     NotText(&'static str),
 }

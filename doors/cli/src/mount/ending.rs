@@ -127,8 +127,8 @@ pub(super) struct Leftovers {
 }
 
 impl Leftovers {
-    /// What the stages of a mount have left in their logs. Only what this user's own processes say
-    /// is believed.
+    /// What the stages of a mount have left in their logs. Only records of this user's own
+    /// processes are trusted.
     pub(super) fn of(listed: &FoundRecord) -> Self {
         let record = &listed.record;
         let mut files = Vec::new();

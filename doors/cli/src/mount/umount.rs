@@ -105,8 +105,8 @@ pub(super) fn wait(point: &Path, timeout: Option<f64>, json: bool) -> Result<(),
     result
 }
 
-/// The records of mounts of a point. Other users' are believed if theirs is what is mounted: they
-/// could say anything, and be waited for.
+/// The records of mounts of a point. Those of other users are trusted only if they describe the
+/// current mount: otherwise a forged record could make the command wait.
 fn records(point: &Path, found: Option<&MountEntry>) -> Vec<FoundRecord> {
     let mounted_by = found.and_then(|found| found.user);
     let mut listed = FoundRecord::at(point);

@@ -209,7 +209,7 @@ fn median(runs: &[Run], value: impl Fn(&Run) -> f64) -> f64 {
 pub(super) fn place(model: &Model) -> PathBuf {
     let of_file = |path: &str| {
         let above = Path::new(path).ancestors().skip(1).find(|directory| directory.is_dir())?;
-        // The root is no place for this.
+        // The root directory is not used for this.
         (above.parent().is_some() && may_be_used(above)).then(|| above.to_path_buf())
     };
     let written = model.files.iter().filter(|file| file.sums.bytes_written > 0);

@@ -287,7 +287,7 @@ impl Nodes {
         let mut parts: Vec<&OsStr> = Vec::new();
         let mut at = id;
         while at != ROOT {
-            // Names that go round in circles would be a fault of ours.
+            // A cycle of names would be a bug.
             if parts.len() > 4096 {
                 return None;
             }

@@ -23,7 +23,7 @@ use crate::source_fs::namespace::Entry;
 use crate::source_fs::{Dentry, SourceFs, magic};
 use crate::sync::lock;
 
-/// What the kernel says of its own in flags of `open`, and what is not for us.
+/// Flags of `open` that the kernel adds or that do not concern the mount.
 const NOT_OURS: i32 = 0x20 | libc::O_NOCTTY | libc::O_NOFOLLOW | 0o100_000;
 
 impl SourceFs {

@@ -43,7 +43,7 @@ struct Item {
     of: Arc<Signature>,
 }
 
-/// Elements of one kind, one behind the other in both streams.
+/// Elements of one kind, contiguous in both streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Run {
     pub(super) element: Element,
@@ -117,7 +117,7 @@ impl Signature {
         }))
     }
 
-    /// One behind the other.
+    /// Concatenation.
     pub(super) fn sequence(
         parts: impl IntoIterator<Item = Arc<Self>>,
     ) -> Result<Arc<Self>, TypeError> {
@@ -184,7 +184,7 @@ impl Signature {
         self.known
     }
 
-    /// How many elements are in the first `bytes` bytes of the stream of external32 as a whole.
+    /// How many elements are completely in the first `bytes` bytes of the stream of external32.
     pub(super) fn items_within(&self, bytes: u64) -> u64 {
         match &self.shape {
             Shape::Run { element, count } => (bytes / element.external()).min(*count),

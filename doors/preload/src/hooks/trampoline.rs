@@ -86,7 +86,7 @@ extern "C" fn before_lending() {
     fork::before_lending();
 }
 
-/// `clone(function, stack, flags, …)`: threads are no new processes.
+/// `clone(function, stack, flags, …)`: threads are not new processes.
 extern "C" fn before_clone(_function: c_long, _stack: c_long, flags: c_int) {
     if flags & libc::CLONE_THREAD == 0 {
         fork::before_lending();

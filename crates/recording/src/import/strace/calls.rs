@@ -21,9 +21,9 @@ use crate::constants::{
 #[derive(Debug)]
 pub(super) enum Handled {
     Records(Vec<Made>),
-    /// It is on something that is no file, or was not seen to be opened.
+    /// It is on a descriptor that is not a file, or whose open was not seen.
     Elsewhere,
-    /// It is no operation on a file.
+    /// It is not an operation on a file.
     Skipped,
     /// Its arguments make no sense.
     Malformed,
@@ -584,7 +584,7 @@ impl Handler<'_> {
         Some(self.noted(Function::Chdir, of, Detail::default()))
     }
 
-    /// `getcwd` is no operation on a file, but it says where the task is.
+    /// `getcwd` is not an operation on a file, but it returns the current directory of the task.
     fn current_directory(&mut self) -> Option<Handled> {
         if self.outcome.is_ok() {
             let current = path_of(string(self.word(0)?)?);
