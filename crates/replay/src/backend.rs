@@ -40,7 +40,7 @@ pub(crate) enum Execution {
 
 /// Where calls are carried out.
 pub(crate) trait Backend: Debug + Send + Sync {
-    /// Makes what was there before the recording, unless it is to end. Returns how many bytes.
+    /// Makes what existed before the recording, unless it is to end. Returns how many bytes.
     fn make(&self, initial: &[Initial], watched: &Progress) -> Result<u64, ReplayError>;
 
     /// A process begins, whose parent goes on. Returns how many nanoseconds both waited for what

@@ -32,7 +32,7 @@ pub(crate) fn check(
     }
 }
 
-/// Adds what was there before, which is written first, unless it is there.
+/// Adds what existed before, which is written first, unless it is there.
 fn with_initial(initial: &[Initial], need: &Need, options: &Options) -> Need {
     let mut need = need.clone();
     let root = match &options.onto {

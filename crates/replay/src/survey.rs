@@ -46,7 +46,7 @@ pub(crate) struct Survey {
     pub(crate) records: u64,
     /// When the first call began and the last ended.
     pub(crate) span: (u64, u64),
-    /// What was there before.
+    /// What existed before.
     pub(crate) initial: Vec<Initial>,
     pub(crate) namespace: Namespace,
     /// What files take on storage.

@@ -30,7 +30,7 @@ pub(crate) struct DataDirectory {
 }
 
 impl DataDirectory {
-    /// Opens the directory; makes it if it is not there.
+    /// Opens the directory; creates it if it does not exist.
     pub(crate) fn open(path: &Path) -> Result<Self, ServerError> {
         fs::create_dir_all(path).map_err(ServerError::system("create", path))?;
         let lock = File::open(path).map_err(ServerError::system("open", path))?;
@@ -112,7 +112,7 @@ fn read(path: &Path) -> Result<Option<String>, ServerError> {
     }
 }
 
-/// Writes a small file so that it is there as a whole or not at all.
+/// Writes a small file atomically.
 fn write_durably(directory: &Path, name: &str, text: &str) -> Result<(), ServerError> {
     let path = directory.join(name);
     let unfinished = directory.join(format!("{name}.new"));

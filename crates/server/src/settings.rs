@@ -42,7 +42,7 @@ pub const PORT: u16 = 7479;
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// The directory that all is stored in; made if it is not there.
+    /// The data directory; created if it does not exist.
     pub data: PathBuf,
     /// Where to listen; with port 0, on any free port. A configuration file may name a host.
     #[serde(deserialize_with = "address::deserialize")]
@@ -93,7 +93,7 @@ pub struct Limits {
     /// How long a handshake may take.
     #[serde(deserialize_with = "duration")]
     pub handshake_time: Duration,
-    /// How long the rest of a frame may take once its first byte is there.
+    /// How long the rest of a frame may take once its first byte has arrived.
     #[serde(deserialize_with = "duration")]
     pub frame_time: Duration,
     /// How long a client may leave data lying that is sent to it, or not send data that is due.

@@ -77,7 +77,7 @@ impl Count {
     #[inline]
     fn page(&self, place: usize) -> Option<&Page> {
         let page = self.page.load(Ordering::Acquire);
-        // SAFETY: it is freed only where no other thread is there.
+        // SAFETY: it is freed only when no other thread uses it.
         unsafe { page.as_ref() }.or_else(|| self.make_page(place))
     }
 
@@ -265,7 +265,7 @@ impl Stage for Count {
         self.told.store(false, Ordering::Relaxed);
         let page = self.page.swap(std::ptr::null_mut(), Ordering::AcqRel);
         if !page.is_null() {
-            // SAFETY: it was made by a box, and no other thread is there that could have it.
+            // SAFETY: it was made by a box, and no other thread can use it.
             drop(unsafe { Box::from_raw(page) });
         }
     }

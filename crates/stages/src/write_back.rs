@@ -44,17 +44,17 @@
 //!
 //! # What is late for other processes
 //!
-//! Bytes that are buffered, and the size and times that follow from them. They are there after
-//! `fsync` or `close`, not before. A process that is killed (`SIGKILL`) loses what it had not
+//! Bytes that are buffered, and the size and times that follow from them. They are in the file
+//! after `fsync` or `close`, not before. A process that is killed (`SIGKILL`) loses what it had not
 //! synced or closed.
 //!
 //! # Limits
 //!
-//! A `write` of memory that is not there is a fault of the process rather than `EFAULT`, unless the
-//! address is plainly none (the first page, or of the kernel). The file should be opened only by
-//! names that the stage covers: under another name, for example a link, an open file does not see
-//! what is buffered. The position after a write to the end (`O_APPEND`) is where the file would end
-//! if no other process appended.
+//! A `write` of memory that is not mapped is a fault of the process rather than `EFAULT`, unless
+//! the address is plainly none (the first page, or of the kernel). The file should be opened only
+//! by names that the stage covers: under another name, for example a link, an open file does not
+//! see what is buffered. The position after a write to the end (`O_APPEND`) is where the file would
+//! end if no other process appended.
 
 mod buffer;
 mod deferred_block;

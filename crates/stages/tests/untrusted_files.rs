@@ -238,7 +238,7 @@ fn files_go_only_to_where_a_rule_is_for() {
         format!("{before}\nmaybe {secret}-new"),
     ] {
         if forged.contains("maybe") {
-            // The name that it had is not there any more.
+            // The name that it had no longer exists.
             std::fs::rename(places.root.join("x"), places.root.join("y")).unwrap();
         }
         std::fs::create_dir_all(format!("{root}-sibling")).unwrap();

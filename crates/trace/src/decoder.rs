@@ -55,7 +55,7 @@ impl Decoder {
         }
     }
 
-    /// The next record, `None` after the last; `Err` if what is there is not one.
+    /// The next record, `None` after the last; `Err` if the bytes are not one.
     pub(crate) fn next(&mut self) -> Result<Option<Record>, ()> {
         // Taken out so that it can be read while the rest changes.
         let bytes = std::mem::take(&mut self.bytes);

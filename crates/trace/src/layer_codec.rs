@@ -184,7 +184,7 @@ impl LayerDecoder {
         Self { header, bytes, at: 0, before: 0, thread: 0, paths: Vec::new() }
     }
 
-    /// The next call, `None` after the last; `Err` if what is there is not one.
+    /// The next call, `None` after the last; `Err` if the bytes are not one.
     pub(crate) fn next(&mut self) -> Result<Option<LayerRecord>, ()> {
         // Taken out so that it can be read while the rest changes.
         let bytes = std::mem::take(&mut self.bytes);

@@ -80,7 +80,7 @@ impl SeveralWriter {
         Self::on(file, path)
     }
 
-    /// The same in a file that is there, and empty.
+    /// The same in an existing, empty file.
     pub fn on(file: File, path: PathBuf) -> io::Result<Self> {
         let mut file = BufWriter::with_capacity(256 << 10, file);
         let mut preamble = [0; PREAMBLE];

@@ -34,7 +34,7 @@ pub(crate) struct DoctorArgs {}
 #[serde(rename_all = "lowercase")]
 enum CheckState {
     Ok,
-    /// It is not there, or does not work.
+    /// It is missing, or does not work.
     Missing,
 }
 

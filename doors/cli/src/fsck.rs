@@ -221,7 +221,7 @@ fn check_servers(
 /// Whether a process writes a copy that is not finished.
 fn is_being_copied(client: &Client, finding: &Finding) -> bool {
     let Finding::UnfinishedCopy { path, .. } = finding else { return false };
-    // One that is gone meanwhile has got its name, or was removed.
+    // One that no longer exists was renamed to its name, or removed.
     let Ok(file) = client.lookup(path) else { return true };
     is_in_use(client, &file)
 }

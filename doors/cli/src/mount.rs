@@ -282,7 +282,7 @@ fn end_by_signal(mut signals: Signals, unmounter: Unmounter) -> EndingThread {
                 std::process::exit(1);
             }
             let unmounter = unmounter.clone();
-            // The thread is looked for when it is there.
+            // The thread is looked up when it exists.
             let mut place = lock(&place);
             *place = Some(std::thread::spawn(move || match unmounter.unmount() {
                 Ok(UnmountKind::Unmounted) => {}

@@ -117,7 +117,7 @@ fn open(comm: &Arc<dyn Comm>, path: &Path) -> Result<Dataset, CommandError> {
     open_as(comm, path, &options()?)
 }
 
-/// Opens a dataset to read it, also if not all of its partitions are there. Collective.
+/// Opens a dataset to read it, also if some of its partitions are missing. Collective.
 fn open_partial(comm: &Arc<dyn Comm>, path: &Path) -> Result<Dataset, CommandError> {
     let mut options = options()?;
     options.partitioning.partial = true;

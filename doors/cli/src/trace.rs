@@ -80,7 +80,7 @@ fn watched(path: &Path, what: &'static str, bar: &RecordingBar) -> Result<Record
     Ok(recording)
 }
 
-/// What is said of a result that is not there because a signal came.
+/// The message about a result that is missing because of a signal.
 fn nothing_left(output: &Path) -> String {
     format!("nothing is left of {}", output.display())
 }

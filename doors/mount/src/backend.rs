@@ -182,7 +182,7 @@ pub(crate) trait Backend: std::fmt::Debug + Send + Sync + 'static {
         register: Register<'_>,
     ) -> Result<(FileAttr, Opened), Errno>;
 
-    /// Reads a range (offset and size), and calls `act` with what is there.
+    /// Reads a range (offset and size), and calls `act` with the data.
     fn read(
         &self,
         handle: u64,

@@ -43,7 +43,7 @@ pub enum MountError {
         /// What it shows.
         shown: String,
     },
-    /// A mount is there whose server has ended.
+    /// There is a mount whose serving process has ended.
     #[error("cannot mount on {}: a dead mount ({kind}) is there, whose server has ended", .path.display())]
     Dead {
         /// The point.

@@ -67,7 +67,7 @@ pub(crate) fn is_dead(place: &CStr) -> bool {
 fn ask(place: &CStr, flags: i32, wanted: u32) -> Option<libc::statx> {
     let mut about = crate::source_fs::identity::empty();
     let flags = flags | libc::AT_NO_AUTOMOUNT | libc::AT_SYMLINK_NOFOLLOW;
-    // SAFETY: the text and the place for the answer are there.
+    // SAFETY: the text and the buffer for the answer are valid.
     let asked =
         unsafe { libc::statx(libc::AT_FDCWD, place.as_ptr(), flags, wanted, &raw mut about) };
     (asked == 0).then_some(about)

@@ -497,7 +497,7 @@ impl Shared {
     /// Whether the mount that is at the point is this one.
     fn is_mounted(&self) -> bool {
         let Some(mount) = self.mount else { return false };
-        // Numbers that may be another's by now are this one's for as long as it is there.
+        // Numbers that may be reused later are those of this mount as long as it exists.
         (mount.unique || self.is_connected())
             && mount_table::text(&self.point).and_then(|point| MountId::at(&point)) == Some(mount)
     }
@@ -511,8 +511,7 @@ impl Shared {
         poll(&mut asked, Some(&now)).is_ok() && !asked[0].revents().contains(PollFlags::ERR)
     }
 
-    /// No requests are answered any more. If that was not because the mount is gone, it is taken
-    /// away.
+    /// No requests are answered any more. If that was not because of an unmount, it is unmounted.
     fn let_go(&self) {
         if self.is_mounted() {
             let _ = mount_syscalls::unmount(&self.point, true);
@@ -538,7 +537,7 @@ fn serve<F: Filesystem>(
     let serve = move || {
         let ended = session.run();
         shared.let_go();
-        // The receiver may be gone.
+        // The receiver may have been dropped.
         let _ = over.send(SessionEnd::Session(ended));
     };
     let thread = std::thread::Builder::new().name("striate-mount".into()).spawn(serve);

@@ -109,7 +109,7 @@ pub(crate) fn start(
         NamespaceSetup::new(source, point, limits, limits_of_program).map_err(unprepared)?;
     let (ours, theirs) = UnixStream::pair().map_err(unprepared)?;
     let their_end = theirs.as_raw_fd();
-    // SAFETY: the child makes system calls only, on memory that was there before; the descriptor is
+    // SAFETY: the child makes system calls only, on memory that existed before; the descriptor is
     // open there, because its owner is dropped after the start.
     let set_up = move || setup.perform(unsafe { BorrowedFd::borrow_raw(their_end) });
     // SAFETY: as above.

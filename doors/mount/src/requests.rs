@@ -380,7 +380,7 @@ impl<B: Backend> Filesystem for Requests<B> {
         let listed = self.carry_out(request, |backend| {
             backend.readdir(handle.0, node.0, offset, |entry| {
                 let is_dot = entry.name == "." || entry.name == "..";
-                // What is gone by now is left out.
+                // Entries that no longer exist are left out.
                 let found = if is_dot {
                     backend.getattr(node.0)
                 } else {

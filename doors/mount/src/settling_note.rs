@@ -43,7 +43,7 @@ impl<'d> SettlingNote<'d> {
         Ok(Self { source, name, file })
     }
 
-    /// Everything is there.
+    /// All data is on the source.
     pub(crate) fn remove(self) {
         let _ = rustix::fs::unlinkat(self.source, &self.name, AtFlags::empty());
     }

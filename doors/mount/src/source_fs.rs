@@ -396,8 +396,8 @@ pub(crate) fn open_path(directory: &OwnedFd, name: &CStr) -> Result<(OwnedFd, li
     Ok((opened, about))
 }
 
-/// A path by which a descriptor can be opened again, and used where only paths are taken. It is of
-/// use for as long as the descriptor is there.
+/// A path by which a descriptor can be opened again, and used where only paths are taken. It is
+/// valid as long as the descriptor is open.
 #[derive(Debug)]
 pub(crate) struct Magic<'d> {
     path: CString,
@@ -471,7 +471,7 @@ mod tests {
         assert_eq!(inode(g), Ok(g));
         assert_eq!(inode(f), Err(Errno::NOENT));
         assert_eq!((look(d, "i"), inode(f)), (e, Ok(f)));
-        // Another file at the name is not taken for the one that was there.
+        // Another file at the name is not taken for the earlier one.
         assert_eq!(inode(g), Ok(g));
         fs::write(path("new"), "z").unwrap();
         fs::rename(path("new"), path("h/i/f")).unwrap();

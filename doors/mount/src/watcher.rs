@@ -33,7 +33,7 @@ impl Watcher {
     pub(crate) fn start(point: &Path) -> io::Result<Self> {
         let point = CString::new(point.as_os_str().as_bytes())?;
         let (theirs, ours) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
-        // SAFETY: the child makes system calls only, on memory that was there before.
+        // SAFETY: the child makes system calls only, on memory that existed before.
         let process = unsafe { libc::fork() };
         match process {
             -1 => Err(io::Error::last_os_error()),

@@ -171,7 +171,7 @@ pub(super) fn absence(api: ArrayApi) -> Option<&'static str> {
     }
 }
 
-/// The words that a library has for itself, if it is there.
+/// The words that a library has for itself, if it exists.
 pub(super) fn version(api: ArrayApi) -> Option<String> {
     match api {
         ArrayApi::Striate | ArrayApi::Layout(_) | ArrayApi::Raw => None,

@@ -16,7 +16,7 @@ const LARGE_PAGE: usize = 2 << 20;
 pub(super) fn buffer(len: usize) -> AlignedBuffer {
     let align = if len >= LARGE_PAGE { LARGE_PAGE } else { AlignedBuffer::PAGE };
     let mut buffer = AlignedBuffer::with_alignment(len, align);
-    // Pages are there before a clock runs.
+    // Pages are touched before a clock runs.
     buffer.fill(UNTOUCHED);
     buffer
 }

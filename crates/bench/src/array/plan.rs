@@ -83,7 +83,7 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// Defines a dimension, or finds it if it is there.
+    /// Defines a dimension, or finds it if it exists.
     pub(super) fn dimension(&mut self, name: &str, len: u64) -> usize {
         let known = self.dimensions.iter().position(|(known, _)| known == name);
         known.unwrap_or_else(|| {

@@ -80,7 +80,7 @@ impl Way {
         Some(format!("[paths]\ninclude = [\"{slow}\", \"{fast}/data\"]\n\n{stages}"))
     }
 
-    /// Whether what is written is there in the end.
+    /// Whether the written data is checked at the end.
     pub(super) fn keeps_data(&self) -> bool {
         !self.stages.is_some_and(|text| {
             text.contains("i_accept_destroyed_files") || text.contains("unpack = false")

@@ -172,7 +172,7 @@ impl Task {
         }
     }
 
-    /// Whether all is there afterwards.
+    /// Whether all data exists afterwards.
     pub(super) fn left_what_it_should(&self) -> bool {
         let holds = |path: &Path, mut numbers: Range<u64>, pattern: &ContentPattern| {
             let Ok(found) = fs::read(path) else { return false };

@@ -157,11 +157,11 @@ pub fn paper_hints(ranks: u64) -> Hints {
 #[derive(Clone, Debug, Default)]
 pub struct FileChoice {
     /// The file (IOR's `-o`), instead of one with a random name in [`IoOptions::directory`]; a URL
-    /// for one on servers. If it is there already and nothing is to be written, it is read.
+    /// for one on servers. If it already exists and nothing is to be written, it is read.
     pub name: Option<PathBuf>,
     /// Whether files stay (IOR's `-k`).
     pub keep: bool,
-    /// Whether a file that is there already may be written over.
+    /// Whether a file that already exists may be written over.
     pub overwrite: bool,
 }
 
@@ -248,13 +248,13 @@ pub enum IoBenchError {
         /// Why not.
         source: std::io::Error,
     },
-    /// A file that is to be written is there already.
+    /// A file that is to be written already exists.
     #[error("{} is there already", .path.display())]
     Exists {
         /// Which.
         path: PathBuf,
     },
-    /// A file that is there already is not one of this pattern.
+    /// A file that already exists is not one of this pattern.
     #[error("{} has {found} bytes, but the pattern has {expected}", .path.display())]
     OtherPattern {
         /// Which.

@@ -22,7 +22,7 @@ static LEFT: Mutex<Vec<(u64, Work)>> = Mutex::new(Vec::new());
 /// The end of the pipe that the handler writes to.
 static WAKE: AtomicI32 = AtomicI32::new(-1);
 
-/// Something that is done if a signal ends the program while this is there.
+/// An action that is carried out if a signal ends the program while this value exists.
 #[derive(Debug)]
 #[must_use = "it is only done while this is there"]
 pub struct SignalCleanup(u64);

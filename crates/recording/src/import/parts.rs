@@ -218,7 +218,7 @@ impl Unsorted {
         self.processes.len()
     }
 
-    /// The files that a process has open, which is made if it is not there.
+    /// The files that a process has open, which is created if it does not exist.
     pub(super) fn process(
         &mut self,
         process: u32,

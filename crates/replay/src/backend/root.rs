@@ -46,7 +46,7 @@ impl Root {
         Ok(root)
     }
 
-    /// A directory that stays, which is made if it is not there.
+    /// A directory that stays, which is created if it does not exist.
     pub(crate) fn existing(path: &Path) -> Result<Self, ReplayError> {
         let failed = |error| ReplayError::make(path, error);
         fs::create_dir_all(path).map_err(failed)?;
@@ -95,7 +95,7 @@ impl Root {
         self.path.join(Self::relative(path))
     }
 
-    /// Makes what was there before. Returns how many bytes.
+    /// Makes what existed before. Returns how many bytes.
     pub(super) fn make(&self, initial: &[Initial], watched: &Progress) -> Result<u64, ReplayError> {
         let (mut buffer, mut bytes) = (WorkerBuffer::default(), 0);
         for Initial { path, file_type, mode } in initial {

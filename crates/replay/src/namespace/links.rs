@@ -24,8 +24,7 @@ impl Namespace {
         self.nodes[self.node(path)?].link.as_ref().map(|link| link.to.as_path())
     }
 
-    /// A call shows that a symbolic link is there, and perhaps where it leads or how long that text
-    /// is.
+    /// A call shows that a symbolic link exists, and perhaps its target or the length of that.
     pub(super) fn there_link(
         &mut self,
         path: &Path,

@@ -155,7 +155,7 @@ impl Namespace {
             (Function::Chdir, Err(libc::ENOTDIR)) => self.no_directory(path, true, start),
             (_, Err(libc::ENOTDIR)) => self.no_directory(path, false, start),
             (_, Err(libc::ENOENT)) => self.absent(path, start),
-            // It is there, and no link.
+            // It exists, and is not a link.
             (_, Ok(_))
             | (Function::Readlink, Err(libc::EINVAL))
             | (Function::Access, Err(libc::EACCES))

@@ -107,7 +107,7 @@ impl Space {
         self.gives(node, at, u64::MAX);
     }
 
-    /// A file is gone.
+    /// A file was removed.
     pub(super) fn gone(&mut self, node: NodeId) {
         if let Some(extents) = self.files.remove(&node) {
             self.now = self.now.saturating_sub(extents.sum().into());
@@ -126,7 +126,7 @@ impl Space {
         }
     }
 
-    /// The most that is taken at a time, on top of what is there at the beginning.
+    /// The most that is taken at a time, on top of the files that exist at the beginning.
     pub(super) fn most(&self) -> u64 {
         u64::try_from(self.most).unwrap_or(u64::MAX)
     }

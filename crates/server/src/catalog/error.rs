@@ -118,7 +118,7 @@ pub enum CatalogError {
         /// The newest format this version knows.
         known: u64,
     },
-    /// Something else is there.
+    /// Something else exists there.
     #[error("{catalog} is not a catalogue: {why}")]
     NotACatalog {
         /// Where something else is.

@@ -47,7 +47,7 @@ pub enum Finding {
         /// Bytes that it should have by the recorded size.
         bytes: u64,
     },
-    /// All objects are there, but the end of the file is not.
+    /// All objects exist, but the end of the file is missing.
     #[error(
         "file {path:?} ends at {size} bytes, but {recorded} were recorded: the end is lost, or was \
          cut by a client that did not finish"

@@ -59,7 +59,7 @@ const KNOWN: i32 = libc::AT_SYMLINK_NOFOLLOW
     | libc::AT_STATX_FORCE_SYNC
     | libc::AT_STATX_DONT_SYNC;
 
-/// Whether a `stat` asks for something that is there: else the kernel says what is wrong with it.
+/// Whether a `stat` refers to an existing file: otherwise the kernel returns the error.
 pub(super) fn is_answerable(flags: i32, into: &StatInto<'_>) -> bool {
     let both = libc::AT_STATX_FORCE_SYNC | libc::AT_STATX_DONT_SYNC;
     let known = flags & !KNOWN == 0 && flags & both != both;

@@ -48,7 +48,7 @@ impl Found {
         self.at.length
     }
 
-    /// Whether it is a file, and not the word that it is gone.
+    /// Whether it is a file, and not a record of its removal.
     pub(crate) fn is_file(&self) -> bool {
         self.said == Said::File
     }

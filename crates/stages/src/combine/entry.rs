@@ -37,7 +37,7 @@ const CHECKSUM: usize = 80;
 pub(super) enum Said {
     /// It is a file with this content.
     File,
-    /// It is not there any more.
+    /// It no longer exists.
     Removed,
 }
 

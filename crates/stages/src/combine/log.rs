@@ -68,7 +68,7 @@ pub(super) enum NotAdded {
 pub(super) struct Log {
     directory: Arc<Directory>,
     name: CString,
-    /// Where it is noted that it is there.
+    /// The file that records that the log exists.
     note: Option<PathBuf>,
     file: File,
     base: Option<NonNull<u8>>,
@@ -248,7 +248,7 @@ impl Log {
             return Err(NotAdded::Full);
         }
         if self.base.is_some() && end > self.allocated && !self.grow(end) {
-            // The disk is full, or the descriptor is gone. What is there stays mapped.
+            // The disk is full, or the descriptor was closed. The existing part stays mapped.
             return Err(if at == FIRST { NotAdded::Failed(Errno::NOSPC) } else { NotAdded::Full });
         }
         let header = entry.header(self.generation);

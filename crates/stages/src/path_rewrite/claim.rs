@@ -51,7 +51,7 @@ impl Base {
         Ok(Self { place: Arc::clone(place), directory, identity })
     }
 
-    /// The same; the place is made if it is not there.
+    /// The same; the directory is created if it does not exist.
     pub(crate) fn made(place: &Arc<FastPlace>, identity: Identity) -> Result<Self, Distrust> {
         place.make()?;
         Self::new(place, identity)
@@ -84,8 +84,8 @@ impl Base {
         Ok(all)
     }
 
-    /// Removes what processes that were killed have left beneath a fast place of files that are not
-    /// there any more.
+    /// Removes what processes that were killed have left beneath a fast place of files that no
+    /// longer exist.
     pub(crate) fn clean(place: &FastPlace) {
         let Ok(directory) = place.moves() else { return };
         for entry in std::fs::read_dir(&directory).into_iter().flatten().flatten() {
@@ -228,7 +228,7 @@ impl Claim {
         lock.l_type = kind as i16;
         let here = self.0.local()?;
         let number = here.as_fd().as_raw_fd();
-        // SAFETY: the descriptor is open, and the structure is there.
+        // SAFETY: the descriptor is open, and the structure is valid.
         let set = unsafe { libc::fcntl(number, libc::F_OFD_SETLK, &raw const lock) };
         if set == 0 {
             return Ok(());

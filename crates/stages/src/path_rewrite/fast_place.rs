@@ -29,7 +29,7 @@ pub(crate) struct FastPlace {
     is_private: AtomicBool,
     /// The directories whose files may be here, as the rules say them.
     from: Vec<PathBuf>,
-    /// Without links, once they are there.
+    /// Without links, once they exist.
     resolved: Vec<OnceLock<PathBuf>>,
     /// Why nothing was made here, if it was to be.
     refusal: OnceLock<String>,
@@ -97,7 +97,7 @@ impl FastPlace {
         self.refusal.get().map(String::as_str)
     }
 
-    /// Where the files are; what is not there is made.
+    /// Where the files are; what does not exist is created.
     pub(crate) fn make(&self) -> Result<PathBuf, Distrust> {
         self.try_make().inspect_err(|distrust| {
             self.refusal.get_or_init(|| distrust.to_string());

@@ -49,7 +49,7 @@ pub(crate) enum Course {
     Closed,
     /// What stands at the destination is being filled.
     Copying,
-    /// A whole copy gets its name. If it is not there under its hidden name, it has got it.
+    /// A whole copy gets its name. If it does not exist under its hidden name, it has been renamed.
     Naming,
 }
 
@@ -80,7 +80,7 @@ pub(crate) struct Was {
 }
 
 impl Was {
-    /// What is there now.
+    /// The current file.
     pub(crate) fn new(stat: &Stat) -> Self {
         let changed = (stat.st_mtime, stat.st_mtime_nsec as i64);
         Self { size: stat.st_size as u64, changed, rights: rights(stat) }

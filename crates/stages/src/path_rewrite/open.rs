@@ -128,7 +128,7 @@ impl PathRewrite {
         }
     }
 
-    /// Opens a name that is there.
+    /// Opens an existing name.
     fn open_there(
         &self,
         state: &mut RewriteState,

@@ -62,7 +62,7 @@ pub(super) struct Moved {
     pub(super) identity: Identity,
     /// Stands for what is at its destination meanwhile, whatever its name is.
     handle: SharedDescriptor,
-    /// What was there at first.
+    /// The initial state.
     pub(super) was: Was,
     /// That this process uses it, as long as it does.
     claim: Mutex<Option<Claim>>,

@@ -42,7 +42,7 @@ impl CallerTable {
 }
 
 impl Callers {
-    /// The process that a thread belongs to, unless it is gone or this one.
+    /// The process that a thread belongs to, unless it has ended or is this one.
     pub(super) fn process_of(&self, thread: u32) -> Option<u32> {
         let process = lock(&self.0).process_of(thread);
         Some(process).filter(|process| ![0, std::process::id()].contains(process))

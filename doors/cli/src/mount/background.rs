@@ -30,7 +30,7 @@ pub(super) fn run() -> Result<(), CommandError> {
     terminal::print(&line)
 }
 
-/// This process goes on when the terminal is gone.
+/// This process continues when the terminal is closed.
 pub(super) fn detach() {
     // It fails if the process is detached already.
     let _ = rustix::process::setsid();

@@ -57,7 +57,7 @@ fn of_source(source: &Path) -> Vec<FoundRecord> {
     FoundRecord::all().into_iter().filter(overlaps).collect()
 }
 
-/// Forgets mounts of processes that were killed and whose source is gone.
+/// Forgets mounts of processes that were killed and whose source no longer exists.
 fn forget_the_killed() {
     let own = rustix::process::geteuid().as_raw();
     for mut listed in FoundRecord::all().into_iter().filter(|listed| listed.user == own) {

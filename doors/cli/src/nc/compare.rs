@@ -94,7 +94,7 @@ enum Difference {
         variable: String,
         elements: u64,
         differing: u64,
-        /// Where the first of them is, and what is there.
+        /// The index of the first one, and its values.
         index: Vec<u64>,
         first: String,
         second: String,

@@ -45,7 +45,7 @@ pub(super) struct Recorded {
     findings: Vec<String>,
 }
 
-/// Records ranks that write and read an array, in files of `directory` that are gone afterwards.
+/// Records ranks that write and read an array, in files of `directory` that are removed afterwards.
 /// The trace and the report go to `keep`, or to a new directory.
 pub(super) fn run(
     workload: &Block3d,
@@ -250,7 +250,7 @@ impl Clerk {
     ) {
         let (thread, known) = (self.thread, true);
         let record = Record { function, thread, start, duration, outcome, known, call };
-        // A receiver that is gone has failed, and reports that itself.
+        // A receiver that has ended has failed, and reports that itself.
         let _ = self.sender.send(record);
     }
 }

@@ -51,7 +51,7 @@ impl Drop for RunDirectory {
     }
 }
 
-/// A directory that is there, as an absolute path: programs may change theirs.
+/// An existing directory, as an absolute path: programs may change their directory.
 pub(crate) fn made(path: &Path) -> Result<PathBuf, CommandError> {
     let made = fs::create_dir_all(path).and_then(|()| path.canonicalize());
     made.map_err(|source| CommandError::Write { path: path.to_path_buf(), source })

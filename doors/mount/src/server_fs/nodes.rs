@@ -44,7 +44,7 @@ pub(super) struct ServerNode {
 pub(super) struct ServerNodes {
     nodes: HashMap<u64, ServerNode>,
     numbers: HashMap<String, u64>,
-    /// Directories that are there even if no file is in them.
+    /// Directories that exist even if no file is in them.
     kept: BTreeSet<String>,
 }
 
@@ -143,19 +143,19 @@ impl ServerNodes {
         }
     }
 
-    /// The directory is there from now on, whether a file is in it or not.
+    /// The directory exists from now on, whether a file is in it or not.
     pub(super) fn keep(&mut self, directory: &str) {
         if !directory.is_empty() {
             self.kept.insert(directory.to_owned());
         }
     }
 
-    /// Whether a directory is there even if no file is in it: itself, or because of one in it.
+    /// Whether a directory exists even if no file is in it: itself, or because of one in it.
     pub(super) fn is_kept(&self, directory: &str) -> bool {
         self.kept.contains(directory) || self.kept_below(directory).next().is_some()
     }
 
-    /// Directories below another that are there even if no file is in them.
+    /// Directories below another that exist even if no file is in them.
     pub(super) fn kept_below(&self, directory: &str) -> impl Iterator<Item = &str> {
         let inside = inside(directory);
         let from = (Bound::Included(inside.clone()), Bound::Unbounded);
@@ -163,7 +163,7 @@ impl ServerNodes {
         all.take_while(move |path| path.starts_with(&inside))
     }
 
-    /// A directory is there only if a file is in it.
+    /// A directory exists only if a file is in it.
     pub(super) fn unkeep(&mut self, directory: &str) {
         self.kept.remove(directory);
     }
@@ -205,7 +205,7 @@ impl ServerNodes {
         node.gone = true;
     }
 
-    /// Whatever was at a path is not there any more.
+    /// The node at a path no longer exists.
     pub(super) fn remove(&mut self, path: &str) {
         self.numbers.remove(path);
     }

@@ -81,7 +81,7 @@ impl ServerFs {
         Ok(self.add_handle(&opened))
     }
 
-    /// Makes a file, or opens the one that is there.
+    /// Creates a file, or opens an existing one.
     pub(super) fn create(
         &self,
         (directory, name): (u64, &OsStr),

@@ -49,7 +49,7 @@ pub(crate) fn at_descriptor(descriptor: impl AsFd) -> Result<libc::statx, Errno>
 fn ask(directory: impl AsFd, name: &CStr, flags: i32) -> Result<libc::statx, Errno> {
     let mut about = empty();
     let directory = directory.as_fd().as_raw_fd();
-    // SAFETY: the name and the place for the answer are there.
+    // SAFETY: the name and the buffer for the answer are valid.
     let asked = unsafe { libc::statx(directory, name.as_ptr(), flags, WANTED, &raw mut about) };
     if asked == 0 { Ok(about) } else { Err(last_error()) }
 }

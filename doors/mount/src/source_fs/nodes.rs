@@ -228,7 +228,7 @@ impl Nodes {
         }
     }
 
-    /// A name is not there any more. `pinned` keeps the file if that was its last.
+    /// A name no longer exists. `pinned` keeps the file if that was its last.
     pub(crate) fn removed(&mut self, parent: u64, name: &OsStr, pinned: Option<Arc<OwnedFd>>) {
         let Some(names) = self.by_name.get_mut(&parent) else { return };
         let Some(id) = names.remove(name) else { return };
@@ -385,7 +385,7 @@ mod tests {
         assert!(id >= OURS);
         let on_source = nodes.found((ROOT, OsStr::new("f")), real(30), Some(identity(30)), 1);
         assert_eq!(on_source, NodeLookup { id, changed: true });
-        // It goes away again, and the source still has what was there.
+        // It is removed again, and the source still has the earlier file.
         let away = nodes.found((ROOT, OsStr::new("f")), held, Some(identity(30)), 1);
         assert_eq!(away, NodeLookup { id, changed: true });
         // Its bytes are elsewhere, although it is shown as what the source has.

@@ -77,7 +77,7 @@ impl SourceFs {
         Err(Errno::STALE)
     }
 
-    /// Makes a file, or opens the one that is there. Returns its node and what it is.
+    /// Creates a file, or opens an existing one. Returns its node and what it is.
     pub(crate) fn create(
         &self,
         request: &Request,

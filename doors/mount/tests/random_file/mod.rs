@@ -236,7 +236,7 @@ impl Tester {
             self.files[which].set_len(length).unwrap();
         } else {
             let path = std::ffi::CString::new(self.path.to_str().unwrap()).unwrap();
-            // SAFETY: the text is there.
+            // SAFETY: the text is valid.
             assert_eq!(unsafe { libc::truncate(path.as_ptr(), length as i64) }, 0);
         }
         self.bytes.resize(length as usize, 0);

@@ -233,7 +233,7 @@ impl Handler<'_> {
         if self.kernel.file(self.task, number, path).is_none() {
             return Some(Handled::Elsewhere);
         }
-        // Whatever is returned, the descriptor is gone, unless there was none.
+        // Whatever is returned, the descriptor is closed, unless there was none.
         Some(match self.closed(number) {
             Some(call) => self.one(Function::Close, call),
             None => Handled::Elsewhere,

@@ -389,7 +389,7 @@ impl Making<'_> {
             Traced::Notice { .. } => {
                 let told = timed(|| self.call(file, Action::Notice { of: Of::File(file) }));
                 let mut settling = 0;
-                // Others want to see what is there.
+                // Other processes want to see the data.
                 if matches!(
                     self.record.function,
                     Function::Flock

@@ -96,7 +96,7 @@ impl Making<'_> {
         let on = On { descriptor, name: None };
         let op =
             Op { function, route: file.route(), action: Action::Notice { of: Of::File(file) } };
-        // Others want to see what is there.
+        // Other processes want to see the data.
         let before = || match function {
             Function::Flock | Function::Fcntl | Function::Splice | Function::Other => {
                 let _ = self.replayed.stack.share(file);

@@ -37,7 +37,7 @@ impl Tolerance {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Found {
     differing: u64,
-    /// The first in the order of the file, and what is there.
+    /// The first in the order of the file, and its values.
     place: u64,
     first: String,
     second: String,

@@ -23,7 +23,7 @@ pub(super) struct Partitions {
     /// What its files know each other by.
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<String>,
-    /// Whether all are there, and what they should be.
+    /// Whether all exist and are valid.
     whole: bool,
     /// What was found out about the targets when they were chosen.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -42,7 +42,7 @@ struct PartitionRow {
     /// On servers, those that have it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     servers: Vec<String>,
-    /// Bytes of the file; absent if it is not there.
+    /// Bytes of the file; absent if the file does not exist.
     #[serde(skip_serializing_if = "Option::is_none")]
     size: Option<u64>,
     /// What is wrong with it.
