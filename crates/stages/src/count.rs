@@ -1,7 +1,7 @@
 //! **count**: calls, errors, bytes, lengths and times, by function and by ending of file names.
 //!
-//! Each thread adds to counters of its own, so that to count costs little more than to read the
-//! clock twice. What counting costs is measured by it, too, at every 64th call of a function.
+//! Each thread adds to counters of its own, so that counting costs little more than reading the
+//! clock twice. The stage also measures its own cost, at every 64th call of a function.
 
 use std::path::PathBuf;
 use std::sync::Mutex;

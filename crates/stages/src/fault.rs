@@ -1,7 +1,7 @@
 //! **fault**: makes operations fail, or move fewer bytes than requested, to test programs.
 //!
-//! Which ones fail depends on how many of their kinds came before, and on `seed`; so a run of one
-//! thread can be repeated.
+//! Which ones fail depends on the number of earlier operations of these kinds, and on `seed`; so a
+//! single-threaded run is reproducible.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

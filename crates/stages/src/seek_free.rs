@@ -1,9 +1,9 @@
 //! **seek-free**: turns all reads and writes into one sequential stream. **It destroys files.**
 //!
-//! A measuring stick for the best case (\[SCHMIDTKE\]): how fast would the program be if it read
-//! and wrote each file from its start to its end? Seeks are dropped, and the offsets of `pread` and
-//! `pwrite` are ignored: bytes go to, and come from, wherever the last call left off. The program
-//! is told what it expects: positions and counts as if all were well.
+//! A yardstick for the best case (\[SCHMIDTKE\]): how fast would the program be if it read and
+//! wrote each file sequentially? Seeks are dropped, and the offsets of `pread` and `pwrite` are
+//! ignored: bytes go to, and come from, wherever the last call left off. The program gets the
+//! results it expects: positions and counts as without the stage.
 //!
 //! # Options
 //!
@@ -19,7 +19,7 @@
 //!
 //! # What is late for other processes
 //!
-//! Nothing is late; it is wrong.
+//! Nothing is late, but the files are wrong.
 
 use std::os::fd::RawFd;
 use std::sync::Arc;

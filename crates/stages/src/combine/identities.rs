@@ -3,9 +3,9 @@
 //!
 //! A buffered file has no inode, but programs ask for it, and some compare: HDF5 recognises by it
 //! that it has a file open already. So a buffered file is given a number that no file system has,
-//! and when it becomes a real one whose number the program was told, all answers about the real one
-//! are changed to that from then on. That is a renaming: each real identity has one told identity,
-//! and no two have the same.
+//! and when it is written out and the program has seen its number, all results about the real file
+//! are changed to that number from then on. This is a one-to-one mapping from real numbers to those
+//! that the program has seen.
 //!
 //! The numbers hold the process, so that two processes do not use the same number for different
 //! files. A forked process continues with the numbers of its parent.
