@@ -63,8 +63,8 @@
 //! it is written out; the time of its last modification is kept. Files in directories with default
 //! access-control lists are not buffered. The times of a directory change when files in it are
 //! written out. Whether a name is free is looked up on storage once for each. Accesses by names
-//! outside the paths of this stage are not seen. The log is a hidden file in its directory, and is
-//! removed before the program lists that directory.
+//! outside the paths of this stage are not seen. The log is a hidden file in its directory, and
+//! does not appear when the program lists that directory.
 
 mod buffered_file;
 mod container;

@@ -1,5 +1,5 @@
 //! The mount door: a directory is mounted a second time, and operations below the mount point pass
-//! through a stack of stages on its way to the directory (\[SCHMIDTKE\]: FUSE).
+//! through a stack of stages on their way to the directory (\[SCHMIDTKE\]: FUSE).
 //!
 //! Unlike the preload door it serves programs that are linked statically or make system calls
 //! themselves as well, and all of them see each other's data at once, because they share one stack.

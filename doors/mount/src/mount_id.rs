@@ -1,9 +1,9 @@
 //! [`MountId`]: which mount is at a mount point.
 //!
-//! The kernel gives the number of a mount, and that of its device, to the next one as soon as it is
-//! gone: of two mounts at one place, the numbers are most often the same. Since Linux 6.8 there is
-//! a number that is never given again. Before that, a process that compares must know by other
-//! means that its own mount is still there, in which case its numbers cannot be another's.
+//! The kernel reuses the number of a mount, and that of its device, as soon as it is unmounted: two
+//! successive mounts at one point usually have the same numbers. Since Linux 6.8 there is a number
+//! that is never reused. Before that, a process that compares numbers must know by other means that
+//! its own mount still exists, in which case the numbers cannot be those of another.
 
 use std::ffi::CStr;
 

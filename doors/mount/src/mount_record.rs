@@ -2,13 +2,13 @@
 //!
 //! A process that serves a mount keeps a file with a record of it, locked for as long as the
 //! process lives, in a directory of its user. A process that unmounts, waits for the end of a mount
-//! or is about to mount the same source finds it there: when the lock is gone, the mount has ended,
-//! and the record says how. A record that is neither locked nor ended is that of a process that was
-//! killed.
+//! or is about to mount the same source finds it there: when the lock is released, the mount has
+//! ended, and the record has the result. A record that is neither locked nor ended is that of a
+//! process that was killed.
 //!
 //! Records are trusted if they belong to the user of this process, or to root, and lie in a
 //! directory that no other user can write to. Root finds those of other users as well, and has to
-//! judge them. [`RecordWriter`] writes one, [`FoundRecord`] is one that was found.
+//! check them. [`RecordWriter`] writes a record, [`FoundRecord`] is one that was found.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Seek};

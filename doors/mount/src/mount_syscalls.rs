@@ -1,7 +1,7 @@
 //! Mounting and unmounting: by system calls for the superuser, by `fusermount3` for other users.
 //!
-//! Neither is left to the `fuser` crate: that unmounts again at the end, whatever is mounted at the
-//! point by then.
+//! The `fuser` crate is not used for this: it unmounts at the end, whatever is mounted at the point
+//! by then.
 
 use std::ffi::CString;
 use std::io::{self, IoSliceMut, Read};

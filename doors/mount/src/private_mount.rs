@@ -1,9 +1,9 @@
 //! A mount that only one program and its children see: [`start`].
 //!
 //! The program is started in a mount namespace of its own, in which the directory is mounted over
-//! itself. This process stays outside and serves it there: for its stages the directory is what it
-//! was. The mount is gone when the last process in the namespace has ended; it does not have to be
-//! unmounted.
+//! itself. This process stays outside and serves it there: for its stages the directory is the
+//! original one. The mount disappears when the last process in the namespace has ended; it need not
+//! be unmounted.
 //!
 //! Users other than root need a user namespace for that, in which they keep their user and group,
 //! and files of other users and groups belong to `nobody`.

@@ -1,7 +1,7 @@
 //! [`Requests`]: the requests of the kernel, each carried out by a [`Backend`] and answered.
 //!
-//! This is the only place that knows how FUSE asks and is answered. A panic while a request is
-//! carried out is an error of that request (`EIO`) and no more.
+//! This is the only place that knows the FUSE protocol. A panic while a request is carried out is
+//! an error of that request (`EIO`) only.
 
 use std::ffi::OsStr;
 use std::panic::{AssertUnwindSafe, catch_unwind};

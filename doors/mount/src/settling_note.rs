@@ -1,10 +1,10 @@
 //! [`SettlingNote`]: a file in the source that says that data is still being written there.
 //!
-//! `umount` returns when the mount is gone, which is before the stages have written what they hold
-//! back. Until they have, the source has this file, locked by the process that writes. If that is
-//! killed, or if something cannot be written, the note stays and says what to do. It is for people,
-//! and for the next mount of the same source, also as another user or on another host; nothing in
-//! it is believed but its lock.
+//! `umount` returns when the mount is detached, which is before the stages have written what they
+//! buffer. Until they have, the source contains this file, locked by the process that writes. If
+//! that is killed, or if some data cannot be written, the note stays and says what to do. It is for
+//! users, and for the next mount of the same source, also as another user or on another host; only
+//! its lock is trusted, not its contents.
 
 use std::fs::File;
 use std::io::{self, Write};

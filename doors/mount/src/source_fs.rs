@@ -1,16 +1,15 @@
 //! [`SourceFs`]: a source directory, shown through a stack of stages.
 //!
-//! A request names nodes. On the source a node is a descriptor that only stands for its file
-//! (`O_PATH`), so that the right file is used whatever is renamed meanwhile. For stages it is a
-//! name ([`Dentry`]): the descriptor of a directory, a name in it, and the absolute path, by which
-//! stages are chosen.
+//! A request names nodes. On the source a node is an `O_PATH` descriptor, so that the right file is
+//! used despite concurrent renames. For stages it is a name ([`Dentry`]): the descriptor of a
+//! directory, a name in it, and the absolute path, by which stages are chosen.
 //!
 //! Descriptors are cached for the nodes that were used last; others are opened again by their name,
-//! and must then be the same file still. Locks are taken in this order: names, a handle, nodes.
+//! and must then still be the same file. Locks are taken in this order: names, a handle, nodes.
 //!
 //! [`nodes`] has the files that the kernel knows, [`handle`] what programs have open;
 //! [`namespace`], [`attributes`], [`open`], [`data`], [`directory`] and [`xattr`] carry out
-//! requests, which come by [`backend`].
+//! requests, which [`backend`] receives.
 
 pub(crate) mod attributes;
 mod backend;

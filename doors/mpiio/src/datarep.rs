@@ -1,7 +1,7 @@
 //! Data representations that a program registers, with its own conversion functions.
 //!
-//! They are called by the thread that calls MPI, once for all of an access, since they may call MPI
-//! and are known to no other thread. So an access takes memory for what it is in the file.
+//! They are called by the thread that calls MPI, once for a whole access, since they may call MPI
+//! themselves. So an access needs memory for its data as it is in the file.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::{Mutex, PoisonError};

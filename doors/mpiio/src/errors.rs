@@ -1,8 +1,8 @@
 //! [`Failure`]: why a call failed, as MPI names it.
 //!
-//! The code that a call returns is the predefined error class itself, which every MPI takes for a
-//! code, so that `MPI_Error_class` and `MPI_Error_string` know it. What exactly went wrong has no
-//! place in a code: it is printed where `STRIATE_MPIIO_VERBOSE` asks for it.
+//! The code that a call returns is the predefined error class itself, which every MPI accepts as a
+//! code, so that `MPI_Error_class` and `MPI_Error_string` know it. The exact reason does not fit
+//! into a code: it is printed if `STRIATE_MPIIO_VERBOSE` is set.
 
 use std::borrow::Cow;
 use std::ffi::c_int;

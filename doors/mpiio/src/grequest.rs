@@ -1,10 +1,10 @@
 //! Generalized requests that the MPI polls while the program waits for them.
 //!
 //! Those of the standard have to be completed by another thread, which would call MPI. MPICH has an
-//! extension that calls a function of ours instead (`MPIX_Grequest_start`). Open MPI lets libraries
-//! take part in its progress (`opal_progress_register`), as its own MPI-IO does. Both are looked up
-//! when they are needed; where neither is there, [`are_polled`] is false, and calls are carried out
-//! at once.
+//! extension that polls a callback instead (`MPIX_Grequest_start`). Open MPI lets libraries take
+//! part in its progress (`opal_progress_register`), as its own MPI-IO does. Both are looked up when
+//! they are needed; where neither exists, [`are_polled`] is false, and calls are carried out at
+//! once.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::mem::transmute;

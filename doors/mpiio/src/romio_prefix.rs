@@ -1,8 +1,8 @@
 //! ROMIO's prefixes of file names (`ufs:`, `lustre:` …), also in `ROMIO_FSTYPE_FORCE`.
 //!
 //! In ROMIO they choose a driver, and an open fails if that was not built in. Here all file systems
-//! are accessed alike: a prefix that is true of the file changes nothing, and with any other the
-//! open fails, as with ROMIO.
+//! are accessed alike: a prefix that matches the file's file system has no effect, and with any
+//! other the open fails, as with ROMIO.
 
 use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt;

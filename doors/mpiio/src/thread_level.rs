@@ -3,7 +3,7 @@
 //!
 //! A program promises that when it initialises MPI with any level below `MPI_THREAD_MULTIPLE`; MPI
 //! relies on it, too. Where the system call of a small read takes a quarter of a microsecond, the
-//! two atomic exchanges of a mutex are a good part of what we add to it.
+//! two atomic exchanges of a mutex are a considerable part of the door's overhead.
 
 use std::sync::OnceLock;
 

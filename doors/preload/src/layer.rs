@@ -6,9 +6,9 @@
 //! void striate_preload_layer_call(uint64_t start, const struct striate_layer_call *call);
 //! ```
 //!
-//! The first says when a call of the program's begins, or 0 if no stage wants to know. The second
-//! reports it when it has ended. Times are of the clock by which POSIX calls are recorded, so that
-//! the calls it has caused can be found.
+//! The first returns the start time of a call of the program, or 0 if no stage wants such calls.
+//! The second reports it when it has ended. Times are of the clock by which POSIX calls are
+//! recorded, so that the calls it has caused can be found.
 
 use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;

@@ -1,9 +1,9 @@
 //! Signals that end the program: buffered data is written out first.
 //!
-//! Where such a signal has its default meaning, a handler of ours takes it, settles all, and lets
-//! the default happen. The program does not see that: [`asked`] and [`told`] translate its
-//! arguments and results. A signal that comes while its thread is within the stack waits until it
-//! leaves.
+//! Where such a signal has its default disposition, a handler of this library writes out buffered
+//! data, and then triggers the default action. The program does not see that: [`asked`] and
+//! [`told`] translate its arguments and results. A signal that arrives while its thread is within
+//! the stack is delivered when the thread leaves it.
 
 use std::ffi::{c_int, c_void};
 use std::mem::zeroed;

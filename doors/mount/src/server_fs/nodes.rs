@@ -1,12 +1,12 @@
 //! [`ServerNodes`]: the files and directories of servers that the kernel knows, by number and by
 //! path.
 //!
-//! Servers know files only: a directory is there as long as a file is in it. So directories that
-//! were made here, or whose last file went here, are remembered until they are removed here or the
-//! mount ends.
+//! Servers have files only: a directory exists as long as a file is in it. So directories that were
+//! created in this mount, or whose last file was removed in it, are kept in a list until they are
+//! removed or the mount ends.
 //!
-//! A file has a number that follows from its id, which it keeps whatever it is called; a directory
-//! one that follows from its path, as far as that is free.
+//! The number of a file follows from its id, whatever its name; that of a directory from its path,
+//! if that number is free.
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeSet, HashMap};

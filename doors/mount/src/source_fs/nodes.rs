@@ -2,10 +2,10 @@
 //! source.
 //!
 //! The number of a node is the inode number of its file on the source wherever that is free, so
-//! programs see the inode numbers they know. What is on another device, or is not on the source yet
-//! because a stage keeps it elsewhere, has a number of ours. Such a *virtual* node stays the same
-//! node when the stage writes the file to the source, although the file has another inode then:
-//! programs that compare inodes see no change.
+//! programs see the inode numbers they know. A file on another device, or one that is not on the
+//! source yet because a stage keeps it elsewhere, gets a number from a separate range. Such a
+//! *virtual* node stays the same node when the stage writes the file to the source, although the
+//! file has another inode then: programs that compare inodes see no change.
 //!
 //! Nothing here makes a system call.
 

@@ -1,9 +1,9 @@
 //! Opening files: through the stack if a stage wants them, otherwise directly, by passthrough if
 //! the kernel has it.
 //!
-//! All handles of a node go the same way, as far as possible: a file that the kernel uses itself
-//! cannot be opened otherwise, and one that stages have open is not registered with the kernel, so
-//! that all programs see the same bytes.
+//! All handles of a node are opened in the same way, as far as possible: a file with passthrough
+//! cannot be opened through stages, and one that stages have open does not get passthrough, so that
+//! all programs see the same bytes.
 
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
