@@ -1,8 +1,8 @@
 //! Import of the output of other tools as recordings.
 //!
 //! Lines that cannot be parsed are counted, and the first ones are shown; the rest is imported.
-//! Calls that are not operations on files are counted by name. Memory is needed for what processes
-//! have open and for a block of each that is alive.
+//! Calls that are not operations on files are counted by name. Memory is needed for the open files
+//! of processes and for a block of each live process.
 
 mod darshan;
 mod dxt;

@@ -1,10 +1,10 @@
 //! Advice: rules that examine a recording, each for one access pattern that is known to cost time.
 //!
-//! A rule has a figure that was measured, a threshold, and what would help. It speaks only if calls
-//! that it is about took a part of the time that matters: `WORTH`. Several rules never speak about
-//! the same calls for the same reason, and when none speaks, that is said.
+//! A rule has a measured figure, a threshold and a remedy. It applies only if its calls took a
+//! significant share of the time: `WORTH`. Two rules never report the same calls for the same
+//! reason, and if none applies, the report says so.
 //!
-//! What a finding would save is estimated from the recording itself, and the finding says how.
+//! The gain is estimated from the recording itself, and the finding explains how.
 
 mod balance;
 mod data;

@@ -1,9 +1,9 @@
 //! One pass over a recording that aggregates it into a model, in memory that does not grow with the
 //! number of calls.
 //!
-//! What grows with it otherwise is bounded: files are kept in a sketch of the heaviest ([`files`]),
-//! open files up to a limit ([`open_files`]), times in bins whose number is fixed. Processes are
-//! known before the pass.
+//! All tables are bounded: files are kept in a sketch of the heaviest ([`files`]), open files up to
+//! a limit ([`open_files`]), times in bins whose number is fixed. Processes are known before the
+//! pass.
 
 mod access_pattern;
 mod calls;

@@ -1,9 +1,9 @@
-//! Darshan logs as reports: [`DarshanLog`] is what a model has of one, and [`read`] makes the
-//! model.
+//! Darshan logs as reports: [`DarshanLog`] is the part of a model about a log, and [`read`] makes
+//! the model.
 //!
-//! Counters are complete, so totals and files come from them; each read and write is known only if
-//! Darshan's extended traces (DXT) were on. Then these become a recording, and time lines, rates,
-//! offsets, functions and advice come from it.
+//! Counters are complete, so totals and files come from them; individual reads and writes are known
+//! only if Darshan's extended traces (DXT) were on. Then these become a recording, and time lines,
+//! rates, offsets, functions and advice come from it.
 
 mod counters;
 

@@ -1,7 +1,7 @@
 //! [`Model`]: the numbers of a report, as `--json` prints them.
 //!
 //! Times are nanoseconds, and those of calls are summed over all of them, so that calls of several
-//! threads can take more time than passes. Names of fields are stable; new ones may be added.
+//! threads can take more than the elapsed time. Names of fields are stable; new ones may be added.
 
 use serde::{Deserialize, Serialize};
 use striate_recording::PeakRates;

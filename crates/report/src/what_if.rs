@@ -1,7 +1,7 @@
 //! The effect of a stack, measured by a caller that can replay the recording.
 //!
-//! This crate cannot repeat anything. It names the stacks to try ([`candidates`]), hands them to a
-//! [`Measure`] and keeps its answers in the model.
+//! This crate cannot replay recordings. It names the stacks to try ([`candidates`]), passes them to
+//! a [`Measure`] and stores the results in the model.
 
 use serde::{Deserialize, Serialize};
 

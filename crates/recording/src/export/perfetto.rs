@@ -2,9 +2,9 @@
 //! names. Calls of layers last longer than those that they cause in their thread, which are
 //! therefore shown beneath them.
 //!
-//! Times are microseconds with three digits behind the point, so that nanoseconds stay exact.
-//! Numbers of processes are those of the kernel, or places in the recording where processes of
-//! several hosts share a number.
+//! Times are microseconds with three decimal places, so that nanoseconds stay exact. Numbers of
+//! processes are those of the kernel, or indices in the recording where processes of several hosts
+//! share a number.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};

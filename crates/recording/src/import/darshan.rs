@@ -1,7 +1,7 @@
 //! Darshan logs: the reads and writes that their extended traces (DXT) have at the POSIX layer.
 //!
-//! The same as what `darshan-dxt-parser` prints of them, with times as exact as they were recorded.
-//! Those of the MPI-IO layer are the same bytes on their way to POSIX: they are counted as skipped.
+//! They are the same as in the output of `darshan-dxt-parser`, with times as exact as they were
+//! recorded. Those of the MPI-IO layer move the same bytes: they are counted as skipped.
 
 use std::collections::HashMap;
 use std::io::BufRead;

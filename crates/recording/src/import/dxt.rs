@@ -3,9 +3,9 @@
 //! There are lines about the job (`# exe: …`, `# start_time: …`), then for each file and rank some
 //! about these (`# DXT, file_id: …, file_name: …`, `# DXT, rank: …, hostname: …`) and a row for
 //! each call: `X_POSIX rank write|read segment offset length start end [OST …]`. Newer versions
-//! have more columns, with a header that names them. Rows of `X_MPIIO` are the same bytes on their
-//! way to POSIX: they are counted as skipped. How a file was opened is not in the output, so all
-//! files count as open to be read and written.
+//! have more columns, with a header that names them. Rows of `X_MPIIO` describe the same bytes:
+//! they are counted as skipped. How a file was opened is not in the output, so all files count as
+//! open to be read and written.
 
 use std::collections::BTreeMap;
 use std::io::BufRead;

@@ -1,9 +1,9 @@
 //! The output of `strace -f -ttt -T`, with `-y` or without.
 //!
-//! Calls of all tasks are mixed, and a call that another one interrupts is in two lines. What
-//! descriptors stand for follows from the calls that open, duplicate, inherit and close them. A
-//! file that was open before is known by the path that `-y` prints; without it, calls on it are
-//! counted as elsewhere.
+//! Calls of all tasks are mixed, and a call that another one interrupts is in two lines. The files
+//! of descriptors follow from the calls that open, duplicate, inherit and close them. A file that
+//! was open before is known by the path that `-y` prints; without it, calls on it are counted as
+//! elsewhere.
 
 mod calls;
 mod kernel;

@@ -1,9 +1,8 @@
 //! [`StackBackend`]: calls are carried out in a directory, through a stack of stages for each
 //! recorded process.
 //!
-//! Stages see paths as they were recorded: by these they are chosen, and a recording of the replay
-//! has them. The kernel looks names up from the root of the replay. What is done around a call is
-//! what the door for unmodified programs does.
+//! Stages see the recorded paths: rules apply to these, and a recording of the replay has them. The
+//! kernel resolves names from the root of the replay. A call is handled as by the preload door.
 
 mod calls;
 mod locks;

@@ -1,8 +1,8 @@
 //! [`Space`]: the most space that files take on storage while a recording is replayed.
 //!
-//! It is counted before anything is made. Parts of a file that no call writes take nothing; parts
-//! are counted in blocks, as file systems do. Of a file with very many parts the nearest are taken
-//! for one.
+//! It is computed before any file is created. Parts of a file that no call writes take no space;
+//! parts are counted in blocks, as file systems do. In a file with very many parts the nearest ones
+//! are counted as one.
 
 use std::collections::{BTreeMap, HashMap};
 
