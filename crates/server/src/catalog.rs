@@ -1,4 +1,4 @@
-//! The metadata catalogue: which files there are, where they lie, and which are being removed.
+//! The metadata catalogue: the files, their layouts, and the files that are being removed.
 //!
 //! [`Catalog`] is a small database (redb) with one transaction per change. Every change is durable
 //! before it is acknowledged, and is atomic, whatever happens in between. A name leads to a

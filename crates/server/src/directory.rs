@@ -1,4 +1,4 @@
-//! [`DataDirectory`]: the directory that a server stores in.
+//! [`DataDirectory`]: the data directory of a server.
 //!
 //! | entry          | what it is                                           |
 //! | -------------- | ---------------------------------------------------- |

@@ -12,8 +12,8 @@
 //!
 //! [[stage]]
 //! kind = "write-back"
-//! paths = ["*.nc"]       # of those above, the ones for this stage
-//! block = "4MiB"         # what the kind of stage has to say
+//! paths = ["*.nc"]       # the files for this stage, out of those above
+//! block = "4MiB"         # options of the kind of stage
 //! ```
 
 use std::path::Path;

@@ -1,10 +1,10 @@
 //! [`Loss`]: bytes that a program has written and that a stage could not write to storage before
 //! the process ended.
 //!
-//! A stage that buffers has answered calls before storage has. If storage fails later, the next
-//! call on the file returns the error. If there is no next call, stages list what they could not
-//! forward ([`Stage::losses`](crate::Stage::losses)), the stack writes the list to standard error
-//! when the process ends, and the door ends the process with [`LOSS_STATUS`].
+//! A stage that buffers returns from calls before the data is on storage. If storage fails later,
+//! the next call on the file returns the error. If there is no next call, stages list what they
+//! could not forward ([`Stage::losses`](crate::Stage::losses)), the stack writes the list to
+//! standard error when the process ends, and the door ends the process with [`LOSS_STATUS`].
 
 use std::fmt;
 use std::path::PathBuf;

@@ -1,8 +1,8 @@
 //! Opening and creating the catalogue's database.
 //!
-//! The database cannot be left half created: it is made under another name, and takes its own when
-//! it is whole and durable. So a file of that name is always a catalogue, and an empty or strange
-//! one is damage to be reported, not a place to begin anew.
+//! The database cannot be left half created: it is created under another name, and renamed when it
+//! is complete and durable. So a file of that name is always a catalogue, and an empty or malformed
+//! one is damage to be reported, not to be overwritten.
 
 use std::any::Any;
 use std::fs::{File, OpenOptions};

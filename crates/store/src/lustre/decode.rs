@@ -1,7 +1,7 @@
 //! Layouts from the bytes of `lustre.lov`.
 //!
-//! The bytes come from a file system, but nothing is taken for granted: every offset is checked,
-//! and what is allocated is bounded by the bytes that are there.
+//! The bytes come from a file system, but are not trusted: every offset is checked, and allocations
+//! are bounded by the number of bytes.
 
 use thiserror::Error;
 
