@@ -1,9 +1,11 @@
-// What the file system gives to system calls alone, as a limit for all implementations: one process writes a new file, as
-// many as there are cores read it, in requests of 128 KiB from and to memory that stays in the caches.
+// The rate of the file system with plain system calls, as a limit for all implementations: one
+// process writes a new file, as many as there are cores read it, in requests of 128 KiB from and to
+// memory that stays in the caches.
 //
 //   raw FILE BYTES
 //
-// One process, because file systems let one writer into a file at a time: two were slower wherever it was tried.
+// One process, because file systems admit one writer to a file at a time: two were slower wherever
+// it was tried.
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,7 +46,7 @@ int main(int argc, char **argv) {
     printf("write %lld %.9f\n", bytes, now() - start);
     fflush(stdout);
 
-    // All begin when they are all there: when the last writing end of a pipe is closed.
+    // All begin at the same time: when the last writing end of a pipe is closed.
     int processes = (int)sysconf(_SC_NPROCESSORS_ONLN), gate[2];
     check(pipe(gate) == 0, "pipe");
     for (int i = 0; i < processes; i++) {

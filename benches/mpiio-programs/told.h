@@ -1,4 +1,5 @@
-// How the programs measure and tell: seconds of the slowest rank, as lines of `operation bytes seconds`.
+// Measuring and printing of the programs: seconds of the slowest rank, as lines of `operation bytes
+// seconds`.
 #ifndef TOLD_H
 #define TOLD_H
 

@@ -1,4 +1,4 @@
-"""Makes many small files, as a program does that keeps a file for each sample: samples.py DIRECTORY FILES"""
+"""Creates many small files, like a program with a file for each sample: samples.py DIRECTORY FILES"""
 
 import os
 import sys

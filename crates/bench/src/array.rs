@@ -1,5 +1,4 @@
-//! `bench` of datasets: what programs write and read with netCDF libraries, by several of them in
-//! turn.
+//! `bench` of datasets: workloads of netCDF programs, measured with several libraries in turn.
 //!
 //! [`run`] measures. In each repetition every contender writes new files and reads them back; their
 //! order rotates, so that none is always the first. A sample is the time from one barrier to the
@@ -195,7 +194,7 @@ pub struct ArrayOptions {
     pub goals: ArrayGoals,
 }
 
-/// Whether a hint can be given to datasets: those that we do not know can.
+/// Whether a hint can be given to datasets: unknown ones can.
 pub fn check_hint(name: &str, value: &str) -> Result<(), FileError> {
     striate_array::Options::default().set(name, value)
 }

@@ -6,7 +6,7 @@
 //!
 //! Our types are given to MPI as the constructors that the normal form is made of, so that it sees
 //! as much structure as we do; runs of bytes become block lengths, not types of their own. A file
-//! keeps the types that it met: repeated calls do not build them anew.
+//! caches the types that it has used: repeated calls do not build them again.
 
 mod sys;
 mod types;
@@ -41,7 +41,7 @@ pub enum MpiIoError {
     #[error("MPI is not running: start with the ranks of an MPI job")]
     NotRunning,
     /// The build mixed two MPIs.
-    #[error("this was built for {built}, but runs with {running:?}: build anew with one MPICC")]
+    #[error("this was built for {built}, but runs with {running:?}: rebuild with one MPICC")]
     OtherMpi {
         /// The MPI of `peer/mpiio.c`.
         built: &'static str,

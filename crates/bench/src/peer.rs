@@ -1,8 +1,8 @@
 //! MPI's own datatype engines as peers: one child process per MPI library.
 //!
 //! The peer (`peer/mpi_peer.c`) builds the same type with the same constructors and runs `MPI_Pack`
-//! and `MPI_Unpack` on request, so that its measurements interleave with ours. It is also the judge
-//! of what the constructors mean. Without the feature `mpi` there are no peers.
+//! and `MPI_Unpack` on request, so that its measurements interleave with ours. It also defines the
+//! meaning of the constructors. Without the feature `mpi` there are no peers.
 
 use std::fmt::Write as _;
 use std::io::{self, BufRead, BufReader, Write};

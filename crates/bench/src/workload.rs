@@ -1,4 +1,4 @@
-//! The three workloads of \[CHING\], and blocks dealt round robin, as descriptions.
+//! The three workloads of \[CHING\], and blocks distributed round robin, as descriptions.
 //!
 //! A [`Workload`] says, for each rank, which bytes of its memory correspond to which bytes of the
 //! file, as two datatypes of equal size: the same description serves the methods, the counters, the

@@ -40,8 +40,7 @@ pub enum Kind {
     CopyRange,
     /// Sends bytes of a file to a descriptor within the kernel.
     SendFile,
-    /// Is about to do something else with a file or a name: what is held back has to be there
-    /// first.
+    /// Is about to do something else with a file or a name: buffered data must be written first.
     Notice,
 }
 

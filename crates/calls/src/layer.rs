@@ -154,8 +154,7 @@ pub struct LayerCall<'c> {
     pub function: LayerFunction,
     /// The file: an absolute path, or a name of another sort (`striate://…`).
     pub path: &'c Path,
-    /// What tells apart the files that the process has open in this layer; 0 if the call is on
-    /// none.
+    /// Identifies the files that the process has open in this layer; 0 if the call is on none.
     pub file: u64,
     /// Where, as the call said it: in units of the view if there is one.
     pub offset: Option<i64>,
@@ -174,7 +173,7 @@ pub struct LayerCall<'c> {
 /// The function by which another library in the process learns when its call begins: a [`Begin`].
 /// The time is not said in any unit; 0 means that no stage records calls.
 pub const BEGIN: &CStr = c"striate_preload_layer_begin";
-/// The function by which it tells of the call when it has ended: a [`Tell`].
+/// The function by which it reports the call when it has ended: a [`Tell`].
 pub const TELL: &CStr = c"striate_preload_layer_call";
 
 /// The type of [`BEGIN`].

@@ -1,4 +1,4 @@
-//! [`Pending`]: the transport's side of a send or receive under way.
+//! [`Pending`]: the transport's side of a send or receive in progress.
 
 use std::any::Any;
 use std::fmt::Debug;

@@ -1,4 +1,4 @@
-//! [`TaskQueue`]: collective work of a rank that runs without keeping the rank waiting.
+//! [`TaskQueue`]: collective operations of a rank that progress without blocking it.
 //!
 //! A rank may start a collective operation and go on. The operation must make progress whenever the
 //! rank is in one of our calls, and must never keep it there. So it is a *task*: it runs on a stack

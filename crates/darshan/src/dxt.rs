@@ -1,4 +1,4 @@
-//! Extended traces (DXT): each read and write of a file by a rank, with its place and times.
+//! Extended traces (DXT): each read and write of a file by a rank, with its offset and times.
 
 use crate::Log;
 use crate::module::Module;
@@ -37,7 +37,7 @@ pub struct Traced {
 pub struct Segment {
     /// Which.
     pub direction: Direction,
-    /// Where in the file; the first versions did not tell for MPI-IO.
+    /// Offset in the file; the first versions do not have it for MPI-IO.
     pub offset: Option<i64>,
     /// How many bytes.
     pub length: i64,

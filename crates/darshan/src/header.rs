@@ -9,7 +9,7 @@ use std::fmt;
 use crate::LogError;
 use crate::module::Module;
 
-/// What tells the byte order.
+/// Identifies the byte order.
 const MAGIC: u64 = 6_567_223;
 /// Bytes of the header until 3.40, and from 3.41 on.
 const SHORT: usize = 360;

@@ -45,7 +45,7 @@ pub enum LogError {
     #[error("Darshan logs of version {0} are not read; 3.00 to 3.41 are")]
     Version(String),
     /// The regions are packed in an unknown way.
-    #[error("the Darshan log is compressed in a way that is not known (type {0})")]
+    #[error("the Darshan log has an unknown compression type ({0})")]
     Compression(u8),
 }
 

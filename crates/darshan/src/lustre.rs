@@ -4,7 +4,7 @@ use crate::Log;
 use crate::module::Module;
 use crate::region::Reader;
 
-/// Components and stripes of a file that are believed.
+/// Limit of the components and stripes of a file.
 const MOST: i64 = 1 << 16;
 /// Bytes of a component: seven numbers and the name of its pool.
 const COMPONENT: usize = 72;

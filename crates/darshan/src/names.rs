@@ -1,5 +1,5 @@
-//! Names: paths by the id of their records. In format version 3.00 they have their length before
-//! them, later a zero behind them.
+//! Names: paths by the id of their records. In format version 3.00 a name follows its length; later
+//! it ends with a zero byte.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use crate::Damage;
 use crate::header::Header;
 use crate::region::{Buffered, Reader};
 
-/// Longer names are no paths.
+/// Longer names are not paths.
 const LONGEST: usize = 64 << 10;
 /// Bytes of all names together that are kept.
 const MOST: usize = 1 << 30;

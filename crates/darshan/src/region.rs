@@ -125,7 +125,7 @@ impl<'a> Reader<'a> {
                 _ => self.lacking(),
             })?;
             if read > 0 || buffer.is_empty() {
-                let enough = "more comes out of it than any log holds".to_owned();
+                let enough = "its uncompressed data is longer than any log".to_owned();
                 self.left = self.left.checked_sub(read as u64).ok_or(enough)?;
                 return Ok(read);
             }

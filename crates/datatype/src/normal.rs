@@ -281,7 +281,7 @@ fn period(n: usize, same_step: impl Fn(usize, usize) -> bool) -> usize {
         failure[i] = if same_step(i, k) { k + 1 } else { 0 };
     }
     let period = steps - failure[steps - 1];
-    // A period as long as the list of steps is no period.
+    // A period as long as the list of steps is not a period.
     if period < steps && n.is_multiple_of(period) { period } else { n }
 }
 

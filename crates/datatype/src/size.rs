@@ -12,7 +12,7 @@ pub enum SizeError {
     /// There are no digits at the start.
     #[error("'{0}' is not a size: expected digits with an optional suffix such as KiB, m or g")]
     NoDigits(String),
-    /// What follows the digits is no unit.
+    /// The text after the digits is not a unit.
     #[error("'{0}' is not a unit of size: use b, k, m, g, t or KiB, MiB, GiB, TiB")]
     Unit(String),
     /// More than 64 bits.

@@ -126,8 +126,8 @@ impl fmt::Display for Probe {
 /// Measures targets, or uses cached samples, and chooses among them. Collective: all ranks give the
 /// same targets and the same size.
 ///
-/// A target that cannot be measured is no error of the call: its [`Measured::outcome`] says why,
-/// and it is not chosen unless no target can be measured.
+/// A target that cannot be measured is not an error of the call: its [`Measured::outcome`] says
+/// why, and it is not chosen unless no target can be measured.
 pub fn probe(
     comm: &Arc<dyn Comm>,
     targets: &[StorageTarget],

@@ -1,4 +1,4 @@
-//! [`Rendezvous`]: what ranks tell each other at the start and at the end of a collective call.
+//! [`Rendezvous`]: the exchange between ranks at the start and at the end of a collective call.
 //!
 //! At the start every rank makes a [`Proposal`]: a few numbers about its access. From the proposals
 //! of all ranks each rank comes to the same decision. At the end all ranks learn whether one has
@@ -24,7 +24,7 @@ use crate::{Direction, ErrorKind, FileError};
 /// Bytes of an encoded proposal.
 pub(crate) const PROPOSAL_LEN: usize = 256;
 
-/// What a rank tells the others about its part of a collective call.
+/// The description of a rank's part of a collective call, for the other ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Proposal {
     /// The rank cannot take part.

@@ -167,7 +167,7 @@ fn atomic_writes_of_processes_take_effect_as_a_whole() {
         all_succeed(children);
         let file = std::fs::read(&path).unwrap();
         let value = file[10];
-        assert!(value > 0 && (value - 1) % 64 == 59, "{method}: the last round of somebody");
+        assert!(value > 0 && (value - 1) % 64 == 59, "{method}: the last round of a rank");
         for (at, &byte) in file.iter().enumerate() {
             let inside = at >= 10 && (at - 10) / 50 < PIECES as usize && (at - 10) % 50 < 16;
             assert_eq!(byte, if inside { value } else { 0 }, "{method}: byte {at}");

@@ -619,7 +619,7 @@ fn parts_that_are_cheaper_alone_and_others_in_one_call() {
     });
     let found = std::fs::read(&path).unwrap();
     assert_eq!(found.len(), 7003 + 3 * (LEN - 1) + 1);
-    assert!(found[LEN..7001].iter().all(|byte| *byte == 0), "nobody wrote there");
+    assert!(found[LEN..7001].iter().all(|byte| *byte == 0), "no rank wrote there");
     assert_eq!(&found[..3], b"end");
     assert_eq!(&found[7001..7010], b"eeennnddd");
 }

@@ -149,7 +149,7 @@ fn the_sidecar_file_is_removed_at_close() {
             assert_eq!(file.position_shared()?, 0);
             file.set_view(View::new(0, &Datatype::bytes(2)?, &Datatype::bytes(2)?)?)?;
             comm.barrier()?;
-            assert_eq!(names(), ["file"], "nobody has moved it");
+            assert_eq!(names(), ["file"], "no rank has moved it");
             comm.barrier()?;
             file.write_shared(b"ab")?;
             comm.barrier()?;

@@ -68,8 +68,8 @@ impl Striping {
         }
     }
 
-    /// Length of the file that a server's object tells of: up to the last byte of the object, and 0
-    /// if it has none. The file is as long as the longest that any of its objects tells.
+    /// Length of the file that follows from a server's object: up to the last byte of the object,
+    /// and 0 if it has none. The length of the file is the largest of these over all objects.
     pub fn file_len(&self, server: u32, object_len: u64) -> u64 {
         object_len.checked_sub(1).map_or(0, |last| self.offset_of(server, last).saturating_add(1))
     }

@@ -1,5 +1,5 @@
-//! For code that runs inside processes of other programs: clock, limits, locks, messages, and files
-//! written whole.
+//! For code that runs inside the processes of other programs: clock, limits, locks, messages, and
+//! atomic replacement of files.
 //!
 //! A library that is loaded into a program must neither end nor slow down that program: a message
 //! must not raise `SIGPIPE` ([`say`], [`StartupStderr`]), a file must not reach `RLIMIT_FSIZE`

@@ -1,4 +1,4 @@
-//! [`Lock`]: a mutex that costs next to nothing while no other thread can contend.
+//! [`Lock`]: a mutex that costs nearly nothing while no other thread can contend.
 //!
 //! Every write of a program passes two locks, and an uncontended mutex still takes two atomic
 //! operations (16 ns together on some machines). The C library knows whether the process has a

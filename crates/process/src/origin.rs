@@ -3,10 +3,10 @@
 use std::cell::RefCell;
 use std::path::PathBuf;
 
-/// The variable that names the directory of a run: where stages leave what they have to tell.
+/// The variable that names the directory of a run: where stages write their counters and traces.
 pub const RUN_DIRECTORY: &str = "STRIATE_RUN_DIR";
 
-/// Variables by which launchers of MPI tell a process its rank.
+/// Variables in which MPI launchers pass a process its rank.
 const RANKS: [&str; 5] =
     ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK", "PALS_RANKID"];
 
@@ -44,8 +44,8 @@ thread_local! {
     static ACTED: RefCell<Option<Origin>> = const { RefCell::new(None) };
 }
 
-/// Builds stages for a process that is acted out by this one: what they count or record is told to
-/// be that process's. A replay has a stack for each recorded process.
+/// Builds stages for a process that this one replays: their counts and records are attributed to
+/// that process. A replay has a stack for each recorded process.
 pub fn building_for<T>(origin: &Origin, build: impl FnOnce() -> T) -> T {
     let before = ACTED.replace(Some(origin.clone()));
     let built = build();

@@ -4,8 +4,8 @@
 //! The file that has the name stays as it is if the process fails, is killed, or the disk is full.
 //! A part is locked as long as its process lives, and [`remove_parts`] removes parts that are not:
 //! those of processes that were killed. The lock is on the last byte that a file can have, so that
-//! it does not meet locks of data, also where the file system (NFS) turns all kinds of locks into
-//! one.
+//! it does not conflict with locks of data, also where the file system (NFS) turns all kinds of
+//! locks into one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};

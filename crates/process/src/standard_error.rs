@@ -29,7 +29,7 @@ pub(crate) fn write_without_signal(mut text: &[u8]) {
     let errno = std::io::Error::last_os_error().raw_os_error();
     let (mut before, mut pending): (Signals, Signals) = (0, 0);
     let size = size_of::<Signals>();
-    // SAFETY: the places are of the size that is told, and outlive the calls.
+    // SAFETY: the buffers have the given size, and outlive the calls.
     unsafe {
         syscall(SYS_rt_sigprocmask, SIG_BLOCK, &raw const PIPE_SET, &raw mut before, size);
         syscall(SYS_rt_sigpending, &raw mut pending, size);

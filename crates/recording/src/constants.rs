@@ -71,7 +71,7 @@ table! {
 }
 
 table! {
-    /// What `posix_fadvise` is told.
+    /// The advice of `posix_fadvise`.
     ADVICE:
     POSIX_FADV_NORMAL POSIX_FADV_RANDOM POSIX_FADV_SEQUENTIAL POSIX_FADV_WILLNEED POSIX_FADV_DONTNEED
     POSIX_FADV_NOREUSE

@@ -1,8 +1,8 @@
-//! Cutting: the records that a filter lets pass, as a recording of its own.
+//! Cutting: the records that a filter selects, written as a new recording.
 //!
 //! Each process is read twice. The first pass follows which files are open, so that files whose
-//! `open` is cut away are known with their path, flags, position, size and descriptors ([`PreopenedFile`]).
-//! The second pass writes the records. Times stay those of the whole recording.
+//! `open` is not selected are stored with their path, flags, position, size and descriptors
+//! ([`PreopenedFile`]). The second pass writes the records. Times stay those of the whole recording.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -158,7 +158,7 @@ fn files(record: &Record) -> impl Iterator<Item = &Arc<TracedFile>> {
     first.into_iter().chain(second)
 }
 
-/// The files that a process has open, as its calls tell.
+/// The files that a process has open, according to its calls.
 #[derive(Debug, Default)]
 struct OpenFiles(HashMap<Key, CutFile>);
 

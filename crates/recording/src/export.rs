@@ -1,4 +1,4 @@
-//! Export: recordings in formats of others. What is written is made as the records come.
+//! Export of recordings to other formats, record by record, without keeping them in memory.
 
 mod csv;
 mod darshan;

@@ -1,6 +1,6 @@
 //! [`Figures`]: sums over calls: counts, bytes, times, sizes and access patterns.
 //!
-//! [`moved`] is the one definition of the bytes that a call moves; all commands that tell bytes use
+//! [`moved`] is the one definition of the bytes that a call moves; all commands that show bytes use
 //! it.
 
 use serde::Serialize;
@@ -19,7 +19,7 @@ pub struct MovedBytes {
 }
 
 /// Bytes that a call moved out of files and into files. A copy within the kernel does both, as far
-/// as its ends are files of the recording; what a program does with mapped memory are no calls.
+/// as its ends are files of the recording; accesses to mapped memory are not calls.
 pub fn moved(record: &Record) -> MovedBytes {
     let moved = record.outcome.unwrap_or(0);
     let if_file = |is_file: bool| if is_file { moved } else { 0 };
@@ -84,7 +84,7 @@ pub struct Figures {
     pub last: u64,
 }
 
-/// Where a process has read and written a file: what tells whether it goes on in order.
+/// Where a process has read and written a file: used to decide whether an access is sequential.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pattern {
     last_read: Option<u64>,

@@ -7,7 +7,7 @@ use striate_trace::{Call, Kinds, LayerRecord, Record};
 
 use crate::recording::Process;
 
-/// Selects the records that satisfy all conditions. An empty list is no condition.
+/// Selects the records that satisfy all conditions. An empty list does not restrict.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     /// Calls that began at this time of the recording or later, in nanoseconds.

@@ -1,8 +1,8 @@
-//! Import: recordings made of what other tools wrote.
+//! Import of the output of other tools as recordings.
 //!
-//! Lines that are not understood are counted, and the first of them shown; the rest is imported.
-//! What is understood but is no operation on a file is counted by name. Memory is needed for what
-//! processes have open and for a block of each that is alive.
+//! Lines that cannot be parsed are counted, and the first ones are shown; the rest is imported.
+//! Calls that are not operations on files are counted by name. Memory is needed for the open files
+//! of processes and for a block of each live process.
 
 mod darshan;
 mod dxt;
@@ -52,12 +52,12 @@ pub struct Imported {
     pub processes: u64,
     /// Records that were made.
     pub records: u64,
-    /// Calls that are no operations on files, by name.
+    /// Calls that are not operations on files, by name.
     pub skipped: BTreeMap<String, u64>,
-    /// Calls on descriptors that are no files (pipes, sockets, devices) or, unless it is
+    /// Calls on descriptors that are not files (pipes, sockets, devices) or, unless it is
     /// [`annotated`](Self::annotated), were not seen to be opened, by name.
     pub elsewhere: BTreeMap<String, u64>,
-    /// Whether it is told what descriptors stand for (`strace -y`).
+    /// Whether the paths of descriptors are in the output (`strace -y`).
     pub annotated: bool,
     /// Calls that were interrupted and will be made again, or never ended.
     pub unended: u64,
@@ -101,7 +101,8 @@ fn count(counts: &mut BTreeMap<String, u64>, name: &str) {
 pub struct Options {
     /// What it is; it is found out if that is not said.
     pub format: Option<ImportFormat>,
-    /// Where the program was started, if the file does not tell: what relative paths start from.
+    /// The directory in which the program was started, for relative paths, if it is not in the
+    /// file.
     pub directory: Option<PathBuf>,
     /// Counts the bytes of the file that were read, and stops the import.
     pub progress: Arc<Progress>,

@@ -2,8 +2,8 @@
 //! began.
 //!
 //! The calls of each process are a run of a [`WindowedMerge`]. Those of a thread follow each other,
-//! so in a trace they are in the order of time but for what threads did at the same time: a small
-//! window is enough.
+//! so in a trace they are in the order of time except for concurrent calls of several threads: a
+//! small window is enough.
 
 use striate_trace::{BlockInfo, Damage, LayerRecord, LayerRecords};
 

@@ -1,11 +1,11 @@
-//! Recordings: what a run of many processes did with files, as one.
+//! Recordings: the calls on files of all processes of a run, on one time line.
 //!
 //! A [`Recording`] is a trace, a file of several traces, or a directory of traces, as `striate run
 //! --trace` leaves it. Its records come in the order of time on one time line
 //! ([`Recording::in_order`]), with a block in memory for each shard that is being read, and with
-//! the calls of layers above POSIX (MPI-IO) that caused them ([`Recording::nested`]). On that stand
-//! [`merge`](mod@merge), [`cut`](mod@cut), [`Stats`] and [`export`]; [`import`] makes recordings of
-//! what other tools wrote.
+//! the calls of layers above POSIX (MPI-IO) that caused them ([`Recording::nested`]).
+//! [`merge`](mod@merge), [`cut`](mod@cut), [`Stats`] and [`export`] are based on that; [`import`]
+//! converts the output of other tools to recordings.
 //!
 //! Damage is never fatal: a trace is read up to it, and [`Process::damage`] says so.
 

@@ -140,8 +140,8 @@ pub fn layer_outcome(layer: &LayerRecord) -> String {
     }
 }
 
-/// The name of an error of MPI. Which number a class has is up to the MPI, so that is all that is
-/// told.
+/// The name of an error of MPI. The numbers of classes depend on the MPI, so only the number is
+/// shown.
 pub(crate) fn error_class(class: i32) -> String {
     format!("error class {class}")
 }

@@ -1,6 +1,6 @@
 //! Merging: the traces of a recording in one file.
 //!
-//! Blocks are copied as they are stored. What was damaged is known as damaged afterwards.
+//! Blocks are copied unchanged. Damage in a trace is recorded in the result.
 
 use std::path::Path;
 

@@ -1,9 +1,9 @@
 //! [`Nested`]: all calls of a recording, with those of layers before the ones that they caused.
 //!
 //! A call belongs to a call of a layer (MPI-IO) if its thread made it during that one; or another
-//! thread of the process did, and on the same file: layers have threads that work for them. Both
-//! were timed by one clock, but in blocks that say on their own how long its ticks are, so a call
-//! is told by a moment within it, not by its start.
+//! thread of the process did, and on the same file: layers have helper threads. Both were timed by
+//! one clock, but each block has its own estimate of the tick length, so a call is assigned by a
+//! moment within it, not by its start.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! [`Owners`]: which process opened a file.
 //!
-//! A file is known by the number of the process that opened it, and its number there. Both come
-//! again: a process that starts another program keeps its number and counts its files anew, and
-//! numbers of processes are used again when they have ended.
+//! A file is known by the number of the process that opened it, and its number there. Both are
+//! reused: a process that executes another program keeps its number and restarts the numbers of its
+//! files, and numbers of processes are reused when they have ended.
 
 use std::collections::HashMap;
 

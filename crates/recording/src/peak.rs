@@ -1,4 +1,4 @@
-//! [`PeakRates`]: the most bytes per second that a recording has read and written.
+//! [`PeakRates`]: the highest rates of a recording, in bytes read and written per second.
 //!
 //! The main type is [`PeakMeter`], which takes records in any order. The recording is divided into
 //! windows of one second from time 0 on; the bytes of a call are spread evenly over the time that

@@ -61,7 +61,7 @@ pub struct Row {
     /// to the file (`mmap`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub truth: Option<bool>,
-    /// Neither this nor an error is there if what came of the call was not recorded.
+    /// Neither this nor an error is present if the result of the call was not recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -64,7 +64,7 @@ pub struct Stats {
     pub processes: Vec<Figures>,
     /// By rank, of processes that have one.
     pub ranks: BTreeMap<u32, Figures>,
-    /// By path; what two paths were given to is told of the first.
+    /// By path; a call with two paths counts for the first.
     pub files: HashMap<PathBuf, FileFigures>,
     /// Paths that were only ever the second of a call.
     seconds: HashSet<PathBuf>,

@@ -1,11 +1,11 @@
 //! [`WindowedMerge`]: a k-way merge of runs that are nearly in order.
 //!
-//! The records of a shard are in the order in which calls ended, so a call that took long stands
-//! behind shorter ones of other threads that began later. For each run that is being read a window
-//! of items is kept; of all windows, the item with the smallest key comes next. Only an item with
-//! more than a window of larger keys before it in its run comes late. A run is begun when the time
-//! of its first item has come and dropped at its end, so memory is bounded by the number of runs
-//! that are active at a time.
+//! The records of a shard are in the order in which calls ended, so a long call comes after shorter
+//! ones of other threads that began later. For each run that is being read a window of items is
+//! kept; the item with the smallest key of all windows comes next. Only an item with more than a
+//! window of larger keys before it in its run comes late. A run is begun when the time of its first
+//! item has come and dropped at its end, so memory is bounded by the number of runs that are active
+//! at a time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

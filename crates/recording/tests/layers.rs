@@ -140,7 +140,7 @@ fn merged_and_cut_they_are_the_same() {
     let part = Recording::open(&into).unwrap();
     assert_eq!(told(&part, &Filter::default()), all[2..6]);
 
-    // Nobody has anything of it, so nobody is there.
+    // No process has a call of it, so there is no process.
     let into = directory.path().join("none.trace");
     let paths = filter::paths(&["/nowhere/**".to_owned()]).unwrap();
     assert_eq!(cut(&merged, &Filter { paths, ..Filter::default() }, &into).unwrap(), 0);

@@ -455,7 +455,7 @@ fn a_file_belongs_to_the_process_that_opened_it_last_before() {
         (2, 11, 2),
         (2, 10, 1),
         (3, 10, 3),
-        // Nobody knows that one.
+        // That one is unknown.
         (3, 77, 3),
         (9, 10, 9),
     ] {

@@ -31,8 +31,8 @@ pub(crate) use self::store::StoreBackend;
 pub(crate) enum Execution {
     /// It was made, and took so many nanoseconds.
     Made(Observed, u64),
-    /// Stages were told of it, but there is not enough known to make it. That took so many
-    /// nanoseconds.
+    /// Stages were notified, but the recording has too little to make the call. The notification
+    /// took this many nanoseconds.
     Noted(u64),
     /// Nothing, for a reason.
     Skipped(&'static str),
@@ -40,7 +40,7 @@ pub(crate) enum Execution {
 
 /// Where calls are carried out.
 pub(crate) trait Backend: Debug + Send + Sync {
-    /// Makes what was there before the recording, unless it is to end. Returns how many bytes.
+    /// Makes what existed before the recording, unless it is to end. Returns how many bytes.
     fn make(&self, initial: &[Initial], watched: &Progress) -> Result<u64, ReplayError>;
 
     /// A process begins, whose parent goes on. Returns how many nanoseconds both waited for what

@@ -66,7 +66,7 @@ pub struct Difference {
 pub(crate) struct Observed {
     /// What it returned, or its error.
     pub(crate) outcome: Result<u64, i32>,
-    /// The size that was told, if it can be compared.
+    /// The recorded size, if it can be compared.
     pub(crate) size: Option<u64>,
 }
 

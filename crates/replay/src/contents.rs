@@ -1,8 +1,8 @@
-//! What is in files: bytes that follow from the path and the offset.
+//! Generated contents of files: each byte is a function of the path and the offset.
 //!
 //! A recording has no contents. The byte at an offset of a file is always the same, whichever call
 //! writes it and in which order, so that files can be compared after replays with different stacks.
-//! All bytes are parts of one pattern, which most writes take as it is. [`WorkerBuffer`] is the
+//! All bytes are parts of one pattern, so that most writes need no copy. [`WorkerBuffer`] is the
 //! memory of a worker for what it reads and writes.
 
 use std::ffi::OsStr;

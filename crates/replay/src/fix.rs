@@ -1,4 +1,4 @@
-//! [`Fix`]: what is made good before a call.
+//! [`Fix`]: a correction of the state of files before a call.
 //!
 //! Programs that were not recorded change files, too: a statically linked one writes a file, or
 //! inherits its standard output. It shows in a call that finds a file, or a size, which the
@@ -11,15 +11,15 @@ use crate::namespace::FileId;
 /// What is made so before a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fix {
-    /// A file is there, of a size.
+    /// A file exists, with a size.
     File(PathBuf, u64),
-    /// A directory is there.
+    /// A directory exists.
     Directory(PathBuf),
-    /// A symbolic link is there, and leads to this.
+    /// A symbolic link exists, with this target.
     Link(PathBuf, PathBuf),
     /// A file has this size.
     Size(PathBuf, u64),
-    /// Nothing is there.
+    /// No file exists.
     Nothing(PathBuf),
     /// The position of an open file is this one.
     Position(FileId, u64),

@@ -1,14 +1,14 @@
-//! Replay: the calls of a recording are carried out again (\[SCHMIDTKE\]).
+//! Replay: repeats the calls of a recording (\[SCHMIDTKE\]).
 //!
 //! [`replay`] goes through a [`Recording`](striate_recording::Recording) twice. First it is
-//! surveyed: which threads there were and when, and which files and directories were there before
-//! (`survey.rs`); these are made. Then calls are planned in the order of time (`plan.rs`) and
+//! surveyed: which threads existed and when, and which files and directories existed before
+//! (`survey.rs`); these are created. Then calls are planned in the order of time (`plan.rs`) and
 //! carried out by a worker for each thread (`worker.rs`), through a stack of stages for each
 //! recorded process or on a store (`backend.rs`). A call waits for those on the same file that had
-//! ended when it began (`order.rs`). Its outcome is compared with the recorded
-//! one ([`Difference`]).
+//! ended when it began (`order.rs`). Its outcome is compared with the recorded one
+//! ([`Difference`]).
 //!
-//! A plan only ever waits for what was planned before, so some worker can always go on: no
+//! A call only waits for calls that were planned before it, so some worker can always continue: no
 //! recording, damaged or not, makes a replay hang.
 
 mod backend;

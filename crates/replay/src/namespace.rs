@@ -33,12 +33,12 @@ pub(crate) struct FileId {
     pub(crate) number: u64,
 }
 
-/// What was there before the recording.
+/// What existed before the recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Initial {
     pub(crate) path: PathBuf,
     pub(crate) file_type: FileType,
-    /// Its permissions, as far as they were told.
+    /// Its permissions, as far as they were recorded.
     pub(crate) mode: Option<u32>,
 }
 
@@ -67,7 +67,7 @@ struct Node {
     directory: bool,
     /// Where it leads, if it is a symbolic link.
     link: Option<Link>,
-    /// Permissions that it had before the recording, if it was there and they were told.
+    /// Permissions that it had before the recording, if it existed and they were recorded.
     mode: Option<u32>,
     /// As far as known.
     size: Option<u64>,
@@ -116,7 +116,7 @@ const MOST_TRANSFER: u64 = 0x7fff_f000;
 /// What a recording needs on storage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StorageNeed {
-    /// Bytes at a time, at most, on top of what was there before.
+    /// Bytes at a time, at most, on top of what existed before.
     pub(crate) written: u64,
     /// The file with most of them, and how many.
     pub(crate) largest: (PathBuf, u64),
@@ -141,7 +141,7 @@ pub(crate) struct Namespace {
     positions: HashMap<FileId, (u64, u64)>,
     /// What files take on storage, while it learns.
     space: Space,
-    /// What has to be made good for the call that is taken in.
+    /// Corrections that the current call needs.
     fixes: Vec<Fix>,
 }
 
@@ -151,7 +151,7 @@ impl Namespace {
         Self { learning: true, follows, ..Self::default() }
     }
 
-    /// What was there before, parents before what is in them; and a namespace of that, which learns
+    /// What existed before, parents before what is in them; and a namespace of that, which learns
     /// no more.
     pub(crate) fn learned(self) -> (Vec<Initial>, Self, StorageNeed) {
         let need = self.need();
@@ -251,7 +251,7 @@ impl Namespace {
         self.nodes[parent].first.as_ref().map(|(parent, _)| parent.join(name))
     }
 
-    /// The directories above a name are there, and are directories.
+    /// The directories above a name exist, and are directories.
     fn beneath(&mut self, path: &Path) {
         let above: Vec<&Path> = path.ancestors().skip(1).collect();
         for directory in above.into_iter().rev() {
@@ -273,8 +273,8 @@ impl Namespace {
         }
     }
 
-    /// A call shows that a name is there, of this size if it is a file. Says what has to be made
-    /// good.
+    /// A call shows that a name exists, with this size if it is a file. Returns the corrections
+    /// that are needed.
     fn there(&mut self, path: &Path, size: Option<u64>, start: u64) -> (NodeId, Option<Fix>) {
         self.beneath(path);
         let known = self.names.get(path).copied();
@@ -296,7 +296,7 @@ impl Namespace {
         (node, (!late).then_some(fix))
     }
 
-    /// A call shows that a directory is there.
+    /// A call shows that a directory exists.
     fn there_directory(&mut self, path: &Path, start: u64) -> (NodeId, Option<Fix>) {
         if !self.directories.contains(path) {
             self.directories.insert(path.to_path_buf());
@@ -334,7 +334,7 @@ impl Namespace {
             && size > 0
             && let Some(path) = node.assumed.take()
         {
-            // It was there: no call has written to it since it was opened.
+            // It existed: no call has written to it since it was opened.
             (node.first, node.size, node.touched) = (Some((path, Some(size))), Some(size), false);
             return None;
         }
@@ -378,9 +378,9 @@ impl Namespace {
         self.has_size(id, path, Some(end), start)
     }
 
-    /// A call shows that a name is not there.
+    /// A call shows that a name does not exist.
     fn absent(&mut self, path: &Path, start: u64) -> Option<Fix> {
-        // What is above it is no file, or the error would be another.
+        // Its parent is not a file, or the error would be another.
         for above in path.ancestors().skip(1) {
             if let Some(node) = self.node(above) {
                 self.nodes[node].directory = true;
@@ -426,7 +426,7 @@ impl Namespace {
         }
         let node = match self.names.get(&file.path) {
             Some(Name { node: Some(node), .. }) => *node,
-            // It was opened by a name that is not there any more.
+            // It was opened by a name that no longer exists.
             Some(Name { node: None, .. }) => self.new_node(Node::default()),
             None => {
                 let path = self.resolve(&file.path, true);

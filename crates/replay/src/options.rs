@@ -61,7 +61,7 @@ impl FromStr for VectorMethod {
             "list" => Ok(Self::List),
             "datatype" | "sieve" | "two-phase" | "auto" => Err(format!(
                 "{text} has no meaning here: a recorded call is for one region of a file; \
-                 posix and list differ where it has several parts of memory"
+                 posix and list differ where it has several memory buffers"
             )),
             _ => Err(format!("{text:?} is neither posix nor list")),
         }

@@ -2,8 +2,8 @@
 //!
 //! A call that began after another on the same file had ended waits for that one, unless both only
 //! read. The same holds for names, and for the position of an open file. Calls of one worker are in
-//! order anyway, so of each worker it is enough to wait for the last such call: as a worker and how
-//! many calls it has done by then.
+//! order anyway, so of each worker it is enough to wait for the last such call: as a worker and the
+//! number of calls that it must have completed.
 
 use std::collections::HashMap;
 use std::path::PathBuf;

@@ -10,7 +10,7 @@ use crate::compare::{Difference, DifferenceKind};
 /// What was recorded and what was replayed of one function.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FunctionFigures {
-    /// Calls that were made again, or told to stages.
+    /// Calls that were repeated, or reported to stages.
     pub calls: u64,
     /// Bytes that were moved in the recording.
     pub bytes_recorded: u64,
@@ -45,8 +45,8 @@ pub struct Outcome {
     pub records: u64,
     /// By function.
     pub functions: BTreeMap<&'static str, FunctionFigures>,
-    /// Calls of which stages were only told, since the recording does not say enough to make them,
-    /// by function.
+    /// Calls that stages were only notified of, since the recording has too little to make them, by
+    /// function.
     pub noted: BTreeMap<&'static str, u64>,
     /// Calls that were not made at all: why, and how many.
     pub skipped: BTreeMap<String, u64>,
@@ -57,7 +57,7 @@ pub struct Outcome {
     pub made_first: u64,
     /// Their bytes.
     pub made_bytes: u64,
-    /// What was made good between calls, because programs that were not recorded had a part in it.
+    /// Corrections between calls, because programs that were not recorded have changed files.
     pub made_good: BTreeMap<&'static str, u64>,
     /// From the beginning of the first call to the end of the last, in the recording.
     pub time_recorded: u64,

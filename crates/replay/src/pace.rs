@@ -1,12 +1,13 @@
 //! [`Pace`]: when calls begin.
 //!
-//! With [`Timing::Think`] every thread has a *clock*, which goes on by what its calls take here and
-//! by what passed between them in the recording. The *drift* of a thread is how far its clock is
-//! from the recording: by that much later its next call begins. Where a thread was started or
-//! waited for another, that one's drift counts, and a call that has to come after another begins
-//! when that has ended by its clock. What the replay itself needs between calls (planning, handing
-//! over, a sleep that ends late, a file that is made good) is on no clock, so that it does not add
-//! up: after it, calls begin at once until the replay is where the clocks are.
+//! With [`Timing::Think`] every thread has a simulated *clock*, which advances by the duration of
+//! its calls in the replay and by the recorded time between them. The *drift* of a thread is the
+//! difference of its clock from the recording: its next call begins later by that much. Where a
+//! thread was started by or waited for another thread, it takes over that drift, and a call that
+//! depends on another begins when that has ended by its clock. The overhead of the replay between
+//! calls (planning, dispatching, a sleep that ends late, corrections of files) is on no clock, so
+//! that it does not add up: after it, calls begin at once until the replay has caught up with the
+//! clocks.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -93,8 +94,8 @@ impl Pace {
         }
     }
 
-    /// Something that is no call has taken time of a thread, whose last call ended at a time of the
-    /// recording. Says what its clock shows now.
+    /// Adds time that a thread has spent outside calls, after a call that ended at a time of the
+    /// recording. Returns the new time of its clock.
     pub(crate) fn delayed(&self, end: u64, thread: usize, took: u64) -> u64 {
         if let Some(drift) = self.drifts.get(thread).filter(|_| self.thinks()) {
             drift.fetch_add(took.cast_signed(), Ordering::SeqCst);

@@ -139,7 +139,7 @@ impl<'r> Planner<'r> {
         let (about, fixes) = self.survey.namespace.observe(process, &record, files[0], files[1]);
         let mut keys = keys::keys(&record, files, &about, &self.survey.changing);
         if !fixes.is_empty() {
-            // Whatever is made good changes what others find.
+            // A correction changes the state that other calls find.
             keys.iter_mut().for_each(|(_, writes)| *writes = true);
         }
         for fix in &fixes {

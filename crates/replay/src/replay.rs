@@ -1,4 +1,4 @@
-//! [`replay`]: survey, make what was there, and carry out.
+//! [`replay`]: survey, creation of the files that existed before, and execution.
 
 use std::sync::atomic::Ordering;
 
@@ -20,8 +20,8 @@ use crate::worker::{Shared, Worker};
 /// Bytes of stack of a worker.
 const STACK: usize = 512 << 10;
 
-/// Does again what a recording tells. Whatever happens to single calls, it goes on to the end;
-/// files in a temporary directory are removed then unless they are to stay.
+/// Repeats the calls of a recording. Errors of single calls do not stop it; files in a temporary
+/// directory are removed at the end unless they are to be kept.
 pub fn replay(recording: &Recording, options: &Options) -> Result<Outcome, ReplayError> {
     let watched = recording.progress();
     watched.begin("reading", recording.records_count());

@@ -1,4 +1,4 @@
-//! The limit on the space that the files of a replay may take, checked before anything is made.
+//! The limit on the space that the files of a replay may take, checked before any file is created.
 
 use std::path::{Path, PathBuf};
 
@@ -34,7 +34,7 @@ pub(crate) fn check(
     }
 }
 
-/// Adds what was there before, which is written first, unless it is there.
+/// Adds what existed before, which is written first, unless it is there.
 fn with_initial(initial: &[Initial], need: &StorageNeed, options: &Options) -> StorageNeed {
     let mut need = need.clone();
     let root = match &options.onto {

@@ -1,4 +1,5 @@
-//! [`Survey`]: what there is in a recording, found before it is replayed.
+//! [`Survey`]: the first pass over a recording: its threads, and the files that must exist before
+//! it is replayed.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
@@ -45,7 +46,7 @@ pub(crate) struct Survey {
     pub(crate) records: u64,
     /// When the first call began and the last ended.
     pub(crate) span: (u64, u64),
-    /// What was there before.
+    /// What existed before.
     pub(crate) initial: Vec<Initial>,
     pub(crate) namespace: Namespace,
     /// What files take on storage.

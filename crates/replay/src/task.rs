@@ -24,7 +24,7 @@ pub(crate) struct Call {
     pub(crate) anchor: usize,
     /// The file of the call, and that which bytes are copied to.
     pub(crate) files: [Option<FileId>; 2],
-    /// What is made good first.
+    /// Corrections before the call.
     pub(crate) fixes: Vec<Fix>,
     /// The old name, if a second one is made.
     pub(crate) link: Option<PathBuf>,

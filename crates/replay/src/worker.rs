@@ -40,7 +40,7 @@ pub(crate) struct Worker<'r> {
     tally: Tally,
 }
 
-/// What a worker has to tell in the end.
+/// The result of a worker.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     functions: BTreeMap<&'static str, FunctionFigures>,
@@ -216,7 +216,7 @@ fn path(record: &Record) -> std::path::PathBuf {
 }
 
 impl Tally {
-    /// Adds what a worker has to tell; returns when its last call ended.
+    /// Adds the result of a worker; returns the end of its last call.
     pub(crate) fn tell(self, outcome: &mut Outcome) -> Option<Instant> {
         for (function, figures) in self.functions {
             outcome.functions.entry(function).or_default().add(&figures);

@@ -196,7 +196,7 @@ fn a_child_has_the_files_of_its_parent() {
     }
 }
 
-/// Programs that nobody recorded have made a file, changed its size, and removed it.
+/// Programs that were not recorded have created a file, changed its size, and removed it.
 #[test]
 fn what_was_not_recorded_is_made_good() {
     let mut story = Story::default();

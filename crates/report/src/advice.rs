@@ -1,10 +1,10 @@
-//! Advice: rules that look at a recording, each for one thing that is known to cost time.
+//! Advice: rules that examine a recording, each for one access pattern that is known to cost time.
 //!
-//! A rule has a figure that was measured, a threshold, and what would help. It speaks only if calls
-//! that it is about took a part of the time that matters: `WORTH`. Several rules never speak about
-//! the same calls for the same reason, and when none speaks, that is said.
+//! A rule has a measured figure, a threshold and a remedy. It applies only if its calls took a
+//! significant share of the time: `WORTH`. Two rules never report the same calls for the same
+//! reason, and if none applies, the report says so.
 //!
-//! What a finding would save is estimated from the recording itself, and the finding says how.
+//! The gain is estimated from the recording itself, and the finding explains how.
 
 mod balance;
 mod data;
@@ -68,8 +68,8 @@ pub struct AdvisedStack {
     pub ready: bool,
 }
 
-/// Every stack that advice can show; the last is for files in one directory. Whoever knows the
-/// stages checks that they can be built: this crate does not link them.
+/// Every stack that advice can show; the last is for files in one directory. A test of a crate that
+/// links the stages checks that they can be built.
 #[doc(hidden)]
 pub fn all_stacks(files: &[String]) -> Vec<AdvisedStack> {
     stacks::all(files).collect()
@@ -163,7 +163,7 @@ impl Finding {
     /// refuted.
     pub fn usage(&self) -> Option<String> {
         let stack = self.stack.as_ref().filter(|_| !self.is_refuted())?;
-        let first = if stack.ready { "" } else { "Fill in its places first. " };
+        let first = if stack.ready { "" } else { "Fill in its paths first. " };
         Some(format!(
             "{first}To use it, save it as {file} and start the program with \
              'striate run --stack {file} -- your command'.",
@@ -240,7 +240,7 @@ pub(crate) fn findings(model: &Model, evidence: &Evidence) -> Vec<Finding> {
     let case = Case { model, evidence, io_ns };
     let mut found: Vec<Finding> = RULES.iter().filter_map(|rule| rule(&case)).collect();
     found.extend(balance::slow_file(&case));
-    // Opens, stats and missing names that were told of are not told of again as a storm.
+    // Opens, stats and missing names that other rules have reported do not count for the storm.
     let told = ["small-files", "repeated-opens", "repeated-stats", "missing-names"];
     if found.iter().any(|finding| told.contains(&finding.rule.as_str())) {
         found.retain(|finding| finding.rule != "metadata-storm");

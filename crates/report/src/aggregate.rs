@@ -1,9 +1,9 @@
 //! One pass over a recording that aggregates it into a model, in memory that does not grow with the
 //! number of calls.
 //!
-//! What grows with it otherwise is bounded: files are kept in a sketch of the heaviest ([`files`]),
-//! open files up to a limit ([`open_files`]), times in bins whose number is fixed. Processes are
-//! known before the pass.
+//! All tables are bounded: files are kept in a sketch of the heaviest ([`files`]), open files up to
+//! a limit ([`open_files`]), times in bins whose number is fixed. Processes are known before the
+//! pass.
 
 mod access_pattern;
 mod calls;
@@ -28,7 +28,7 @@ use self::pass::Pass;
 use crate::advice;
 use crate::model::{About, FORMAT, Model, VERSION};
 
-/// How much of a recording is told one by one.
+/// How many files, processes and functions are listed individually.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Files in the table.
@@ -47,15 +47,15 @@ impl Default for Options {
     }
 }
 
-/// What a recording tells, with advice.
+/// The model of a recording, with advice.
 pub fn report(recording: &Recording, options: &Options) -> Model {
     report_with(recording, options, &mut |_| ())
 }
 
-/// Calls between two times that progress is told.
+/// Calls between two reports of progress.
 const STEP: u64 = 16_384;
 
-/// As [`report`], and tells from time to time how many calls were looked at.
+/// As [`report`], and reports the number of processed calls from time to time.
 pub fn report_with(
     recording: &Recording,
     options: &Options,

@@ -1,10 +1,10 @@
-//! Two recordings, runs or results of benchmarks side by side: what changed, and whether that means
-//! anything.
+//! Comparison of two recordings, runs or results of benchmarks: what changed, and whether it is
+//! significant.
 //!
 //! Counts and bytes are exact: they are the same or they differ. Samples are tested (Mann and
-//! Whitney), and a ratio of medians comes with its interval; among many tests some would speak by
-//! chance, so their probabilities are corrected (Benjamini and Hochberg). Sums of times, of which
-//! there is one on each side, are shown and not judged.
+//! Whitney), and a ratio of medians comes with its interval; because many tests are made, p-values
+//! are corrected for false discoveries (Benjamini and Hochberg). Sums of times, of which there is
+//! one on each side, are shown and not tested.
 
 mod benchmarks;
 mod input;

@@ -1,9 +1,9 @@
-//! Darshan logs as reports: [`DarshanLog`] is what a model has of one, and [`read`] makes the
-//! model.
+//! Darshan logs as reports: [`DarshanLog`] is the part of a model about a log, and [`read`] makes
+//! the model.
 //!
-//! Counters are complete, so totals and files come from them; each read and write is known only if
-//! Darshan's extended traces (DXT) were on. Then these become a recording, and time lines, rates,
-//! offsets, functions and advice come from it.
+//! Counters are complete, so totals and files come from them; individual reads and writes are known
+//! only if Darshan's extended traces (DXT) were on. Then these become a recording, and time lines,
+//! rates, offsets, functions and advice come from it.
 
 mod counters;
 
@@ -246,7 +246,7 @@ pub fn is_log(path: &Path) -> std::io::Result<bool> {
     Ok(striate_darshan::is_log(&first))
 }
 
-/// What a log tells, and the recording that was made of its extended traces, if it has some.
+/// The contents of a log, and the recording made from its extended traces, if it has any.
 pub fn read(path: &Path, options: &Options) -> Result<(Model, Option<Temporary>), RecordingError> {
     let bytes = std::fs::read(path)
         .map_err(|error| RecordingError::Read { path: path.to_path_buf(), error })?;

@@ -1,5 +1,5 @@
-//! [`Distinct`]: how many different things there are, without keeping them (the sketch of Flajolet
-//! and others).
+//! [`Distinct`]: an estimate of the number of different items, without storing them (the sketch of
+//! Flajolet and others).
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
 

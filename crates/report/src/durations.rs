@@ -1,7 +1,7 @@
-//! [`Durations`]: how long calls took, in bounded memory.
+//! [`Durations`]: the distribution of the durations of calls, in bounded memory.
 //!
-//! Buckets are an eighth of an octave wide: medians are right within a twentieth, which is less
-//! than what times vary by anyway.
+//! Buckets are an eighth of an octave wide: medians are accurate to a twentieth, which is less than
+//! the variation of times.
 
 use std::collections::BTreeMap;
 

@@ -1,12 +1,11 @@
-//! What a recording tells: a model of it, advice, and the forms in which people see both.
+//! Analysis of recordings: a model, advice, and both as a page, as text and as JSON.
 //!
 //! [`report`] goes once over a [`Recording`](striate_recording::Recording) in bounded memory and
-//! makes a [`Model`], which is also the machine-readable form. [`advice`] looks for what stands out
-//! in it. [`page::render`] makes one self-contained page of a model, [`text::render`] the same for
-//! terminals; [`compare`] sets two side by side.
+//! makes a [`Model`], which is also the machine-readable form. [`advice`] applies its rules to it.
+//! [`page::render`] makes one self-contained page of a model, [`text::render`] the same for
+//! terminals; [`compare`] compares two.
 //!
-//! What a stack would change can be measured ([`what_if`]); the caller brings a way to repeat the
-//! recording.
+//! The effect of a stack can be measured ([`what_if`]); the caller provides the replay.
 
 pub mod advice;
 mod aggregate;

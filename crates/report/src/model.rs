@@ -1,7 +1,7 @@
-//! [`Model`]: all that a report tells, as numbers. It is what `--json` prints.
+//! [`Model`]: the numbers of a report, as `--json` prints them.
 //!
 //! Times are nanoseconds, and those of calls are summed over all of them, so that calls of several
-//! threads can take more time than passes. Names of fields are stable; new ones may be added.
+//! threads can take more than the elapsed time. Names of fields are stable; new ones may be added.
 
 use serde::{Deserialize, Serialize};
 use striate_recording::PeakRates;
@@ -94,7 +94,7 @@ impl ByClass {
     }
 }
 
-/// What some calls come to.
+/// Sums over some calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sums {
     /// How many.
@@ -376,7 +376,7 @@ pub struct FileRow {
     pub stats: u64,
     /// Processes that had to do with it.
     pub processes: u64,
-    /// The end of the last byte that was moved, or its size if that was told.
+    /// The end of the last byte that was moved, or its size if that was recorded.
     pub size: u64,
     /// Reads and writes that went on where one before ended.
     pub sequential: u64,
@@ -389,7 +389,7 @@ pub struct FileRow {
     pub heat: Option<Heat>,
 }
 
-/// All that a report tells.
+/// The model of a report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Model {
     /// [`FORMAT`].

@@ -1,15 +1,14 @@
-//! [`MpiIo`]: the part of a model that tells of MPI-IO calls, and of the calls on files beneath
-//! them.
+//! [`MpiIo`]: the part of a model about MPI-IO calls, and the calls on files beneath them.
 //!
-//! These bytes and times are those of [`Totals`](crate::model::Totals) once more, from where the
-//! program stands: what ranks send each other and wait for is in the time of the MPI-IO calls only.
+//! These are the same bytes as in [`Totals`](crate::model::Totals), as the program requested them:
+//! communication between ranks and waiting are in the time of the MPI-IO calls only.
 
 use serde::{Deserialize, Serialize};
 
 use crate::durations::Durations;
 use crate::model::Sums;
 
-/// What some MPI-IO calls come to.
+/// Sums over some MPI-IO calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerSums {
     /// How many.

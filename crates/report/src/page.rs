@@ -1,8 +1,8 @@
-//! One self-contained page of a model: no network, no fonts, nothing but this file.
+//! A model as one self-contained HTML page, without network access or fonts.
 //!
-//! Charts are drawn here, as SVG that is stretched to the width there is, with labels in HTML
+//! Charts are drawn here, as SVG that is stretched to the available width, with labels in HTML
 //! beside it, so that text keeps its size on any screen. The script only adds: tooltips, the choice
-//! of a file, sorting. Behind each chart there is a table with its numbers.
+//! of a file, sorting. Each chart has a table with its numbers.
 
 mod axis;
 mod charts;

@@ -162,7 +162,7 @@ pub(crate) fn darshan_source(log: &DarshanLog) -> String {
     )
 }
 
-/// The MPI-IO calls, and what they come to beneath.
+/// The MPI-IO calls, and the sums of the calls beneath them.
 fn mpi_io(calls: &MpiIo) -> String {
     let all = calls.all();
     format!(

@@ -1,10 +1,10 @@
-//! Columns that line up, and fit the terminal.
+//! Tables whose columns are aligned and fit the terminal.
 //!
-//! A column is as wide as its widest cell. Numbers stand to the right, words to the left. Where the
-//! terminal is too narrow for all of it, [`Table::within`] does as little as helps, in this order:
-//! names of columns take several lines; columns that were said to be spare are left out, and named
-//! below; words take several lines; what is still too wide comes in blocks, one below the other,
-//! each of which begins with the first column.
+//! A column is as wide as its widest cell. Numbers are aligned to the right, words to the left.
+//! Where the terminal is too narrow, [`Table::within`] changes as little as necessary, in this
+//! order: names of columns take several lines; optional columns are left out, and named below;
+//! words take several lines; a table that is still too wide is split into blocks, one below
+//! another, each of which begins with the first column.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! A model for terminals: the same words, tables, and charts of characters.
+//! A model as text for terminals, with tables and charts of characters.
 
 mod darshan;
 mod layers;
@@ -59,7 +59,7 @@ pub fn render(model: &Model, style: &Style) -> String {
     if style.unicode { out } else { ascii(&out) }
 }
 
-/// Nothing but ASCII, as far as our own words go.
+/// Only ASCII, except for names in the recording.
 fn ascii(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,7 +1,7 @@
-//! What a stack would change: measured by a caller that can repeat the recording.
+//! The effect of a stack, measured by a caller that can replay the recording.
 //!
-//! This crate cannot repeat anything. It names the stacks to try ([`candidates`]), hands them to a
-//! [`Measure`] and keeps its answers in the model.
+//! This crate cannot replay recordings. It names the stacks to try ([`candidates`]), passes them to
+//! a [`Measure`] and stores the results in the model.
 
 use serde::{Deserialize, Serialize};
 
@@ -32,7 +32,7 @@ pub struct Measured {
     pub call_seconds_with: f64,
     /// Calls whose results were not the recorded ones.
     pub differences: u64,
-    /// How often each was repeated; what is told is the median.
+    /// Number of repetitions of each; the median is reported.
     pub rounds: u32,
     /// The directory in which it was.
     pub place: String,

@@ -230,7 +230,7 @@ fn opens_and_stats_that_repeat_are_told() {
     };
     assert_eq!(stats(3).rules(), ["repeated-stats"]);
     assert_eq!(stats(600).rules(), [""; 0]);
-    // Whoever waits for another process asks again, and the file has changed.
+    // A process that waits for another one asks again, and the file has changed.
     let mut waiting = Scenario::new();
     let (mut writer, mut reader) = (waiting.program(None), waiting.program(None));
     let file = writer.open("/data/grows", CREATE, US);

@@ -94,7 +94,7 @@ fn the_page_says_what_the_model_says() {
         assert!(body.contains(words), "{words} is missing in\n{body}");
     }
     assert_eq!(page.say("document.querySelectorAll('img').length"), 0);
-    // For those who do not see: landmarks, one title, headings in order, names of charts, captions.
+    // For screen readers: landmarks, one title, headings in order, names of charts, captions.
     assert_eq!(page.say("document.querySelectorAll('main, header, nav, footer').length"), 4);
     assert_eq!(page.say("document.querySelectorAll('h1').length"), 1);
     let levels = "[...document.querySelectorAll('h1,h2,h3')].map(h => Number(h.tagName[1]))";

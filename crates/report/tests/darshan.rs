@@ -82,7 +82,7 @@ fn a_log_that_is_cut_is_reported_as_far_as_it_goes() {
         let path = written(directory.path(), "cut.darshan", &bytes[..length]);
         let (model, _) = darshan::read(&path, &Options::default()).unwrap();
         assert!(!model.recording.complaints.is_empty(), "{length}");
-        assert!(page::render(&model).contains("Not all could be read"));
+        assert!(page::render(&model).contains("Some data could not be read"));
     }
     let path = written(directory.path(), "cut.darshan", &bytes[..1000]);
     let error = darshan::read(&path, &Options::default()).unwrap_err().to_string();

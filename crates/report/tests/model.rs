@@ -118,7 +118,7 @@ fn what_is_damaged_is_read_up_to_the_damage() {
     let model = report(&scenario.recording(), &Options::default());
     assert!(!model.recording.complaints.is_empty());
     assert!(model.totals.sums.calls.read > 1000 && model.totals.sums.calls.read < 100_000);
-    assert!(page::render(&model).contains("Not all could be read"));
+    assert!(page::render(&model).contains("Some data could not be read"));
     assert!(text::render(&model, &Style::default()).contains("\n! "));
 }
 

@@ -1,4 +1,4 @@
-//! [`Buffers`]: the memory through which data passes, limited in all.
+//! [`Buffers`]: the memory for data of all requests, with a common limit.
 //!
 //! A request holds one or two chunks while it is carried out, whatever its size. When all are
 //! taken, requests wait for each other, and fail when that takes too long.

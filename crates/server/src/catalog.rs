@@ -1,10 +1,10 @@
-//! The metadata catalogue: which files there are, where they lie, and which are being removed.
+//! The metadata catalogue: the files, their layouts, and the files that are being removed.
 //!
 //! [`Catalog`] is a small database (redb) with one transaction per change. Every change is durable
-//! before it is acknowledged, and is there as a whole or not at all, whatever happens in between. A
-//! name leads to a [`FileRecord`]; directories exist only as parts of names. A removed file is
-//! *dead* until its objects are removed from all servers and it is buried, so that an interrupted
-//! removal can be finished; its id is never given to another file.
+//! before it is acknowledged, and is atomic, whatever happens in between. A name leads to a
+//! [`FileRecord`]; directories exist only as parts of names. A removed file is *dead* until its
+//! objects are removed from all servers and it is buried, so that an interrupted removal can be
+//! finished; its id is never given to another file.
 //!
 //! # What is assumed of the disk
 //!
@@ -109,8 +109,8 @@ impl Catalog {
         Self { database, extent, reserve: Reserve::default(), place }
     }
 
-    /// Creates a file of the given name over the given servers, or finds the one that is there
-    /// unless `exclusive`. Tells whether it was created.
+    /// Creates a file of the given name over the given servers, or finds an existing one unless
+    /// `exclusive`. Returns whether it was created.
     pub fn create(
         &self,
         name: &str,
@@ -127,7 +127,7 @@ impl Catalog {
                 Ok((record, false))
             }
         };
-        // What is there takes no room.
+        // An existing file needs no space.
         if let Some(record) = self.find(&self.database.begin_read()?.open_table(NAMES)?, &name)? {
             return there(record);
         }
@@ -367,8 +367,9 @@ impl Catalog {
     }
 
     fn decode(&self, bytes: &[u8]) -> Result<FileRecord, CatalogError> {
-        FileRecord::decode(bytes)
-            .ok_or_else(|| self.damaged(format!("{} bytes are no record of a file", bytes.len())))
+        FileRecord::decode(bytes).ok_or_else(|| {
+            self.damaged(format!("{} bytes are not a record of a file", bytes.len()))
+        })
     }
 
     fn damaged(&self, why: String) -> CatalogError {

@@ -1,8 +1,8 @@
-//! What a check of a whole file system finds: metadata against objects.
+//! The check of a whole file system: metadata compared with objects.
 //!
-//! An [`Inventory`] is what the metadata and all servers say; [`Inventory::findings`] compares
-//! them. It is made by a client that asks running servers, or from the data directories of servers
-//! that do not run ([`Inventory::of_directories`]), which are only read.
+//! An [`Inventory`] has the metadata and the objects of all servers; [`Inventory::findings`]
+//! compares them. It is made by a client that asks running servers, or from the data directories of
+//! servers that do not run ([`Inventory::of_directories`]), which are only read.
 
 mod directories;
 mod finding;

@@ -1,7 +1,7 @@
-//! [`Costs`]: what moving bytes of an object takes on this machine, measured when a server starts.
+//! [`Costs`]: the cost of accesses to objects on this machine, measured when a server starts.
 //!
-//! They only decide between two right ways: bytes with gaps can be moved one run after the other,
-//! or with all that lies between them.
+//! They only decide between two correct ways: bytes with gaps can be moved run by run, or together
+//! with the bytes between them.
 
 use std::fs::{File, OpenOptions};
 use std::io;

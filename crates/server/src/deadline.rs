@@ -1,12 +1,11 @@
-//! Time limits of a connection: [`TimedStream`] notes them, [`ConnectionControl`] enforces them.
+//! Time limits of a connection: [`TimedStream`] records them, [`ConnectionControl`] enforces them.
 //!
-//! A client that sends a frame byte by byte, or takes nothing of what is sent to it, would hold a
-//! thread and memory for ever. So the stream notes until when a read or write may last, and one
-//! thread for all connections cuts those that are late. Time-outs of the sockets would not do:
-//! they begin anew with every byte, under TLS unseen by us, and cost a system call each time.
+//! A client that sends a frame byte by byte, or does not receive what is sent to it, would hold a
+//! thread and memory for ever. So the stream records the deadline of a read or write, and one
+//! thread for all connections closes those that are late. Time-outs of the sockets would not do:
+//! they restart with every byte, invisibly under TLS, and cost a system call each time.
 //!
-//! Only time in which the server waits for the client counts; its own delays are not the client's
-//! fault.
+//! Only time in which the server waits for the client counts; its own delays do not count.
 
 use std::cell::Cell;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
@@ -247,7 +246,7 @@ impl Write for TimedStream {
     }
 }
 
-/// Where in a frame a stream is. A reader finds out what is no frame.
+/// The position of a stream within a frame. Invalid frames are detected by the reader.
 #[derive(Debug, Default)]
 struct Frames {
     header: [u8; Header::LEN],

@@ -1,4 +1,4 @@
-//! [`DataDirectory`]: the directory that a server stores in.
+//! [`DataDirectory`]: the data directory of a server.
 //!
 //! | entry          | what it is                                           |
 //! | -------------- | ---------------------------------------------------- |
@@ -30,7 +30,7 @@ pub(crate) struct DataDirectory {
 }
 
 impl DataDirectory {
-    /// Opens the directory; makes it if it is not there.
+    /// Opens the directory; creates it if it does not exist.
     pub(crate) fn open(path: &Path) -> Result<Self, ServerError> {
         fs::create_dir_all(path).map_err(ServerError::system("create", path))?;
         let lock = File::open(path).map_err(ServerError::system("open", path))?;
@@ -54,7 +54,7 @@ fn check_format(directory: &Path) -> Result<(), ServerError> {
     let Some(text) = read(&directory.join("format"))? else {
         // Files of other programs must not be mixed with what the server stores.
         if let Some(name) = stranger(directory).map_err(ServerError::system("list", directory))? {
-            return not_ours(format!("there is {name:?} in it, but no file \"format\""));
+            return not_ours(format!("it contains {name:?}, but no file \"format\""));
         }
         return write_durably(directory, "format", &FORMAT.to_string());
     };
@@ -63,7 +63,7 @@ fn check_format(directory: &Path) -> Result<(), ServerError> {
         Ok(newer) if newer > FORMAT => {
             not_ours(format!("its format is {newer}, this version knows {FORMAT}"))
         }
-        _ => not_ours(format!("its format is {text:?}, which never was")),
+        _ => not_ours(format!("its format is {text:?}, which is unknown")),
     }
 }
 
@@ -112,7 +112,7 @@ fn read(path: &Path) -> Result<Option<String>, ServerError> {
     }
 }
 
-/// Writes a small file so that it is there as a whole or not at all.
+/// Writes a small file atomically.
 fn write_durably(directory: &Path, name: &str, text: &str) -> Result<(), ServerError> {
     let path = directory.join(name);
     let unfinished = directory.join(format!("{name}.new"));
@@ -155,7 +155,7 @@ mod tests {
         };
         refused("thesis.tex", "years of work", "thesis.tex");
         refused("format", "2\n", "this version knows 1");
-        refused("format", "one", "never was");
+        refused("format", "one", "which is unknown");
         // An interrupted start is not in the way.
         fs::write(place.path().join("format.new"), "").unwrap();
         let fresh = place.path().join("fresh");

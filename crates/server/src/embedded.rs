@@ -1,4 +1,4 @@
-//! [`Embedded`]: servers within a program, for tests, examples and a first look.
+//! [`Embedded`]: servers within a program, for tests and examples.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;

@@ -19,7 +19,7 @@ pub enum ServerError {
     /// Every machine that reaches the port could read and change all files.
     #[error(
         "anyone who reaches {address} could read and change all files: give the server a key \
-         (key_file), or set allow_anyone if that is meant"
+         (key_file), or set allow_anyone if that is intended"
     )]
     OpenToAnyone {
         /// The address.
@@ -27,7 +27,7 @@ pub enum ServerError {
     },
     /// Every machine that reaches the port could read the metrics, which no key protects.
     #[error(
-        "anyone who reaches {address} could read the metrics: set allow_anyone if that is meant"
+        "anyone who reaches {address} could read the metrics: set allow_anyone if that is intended"
     )]
     MetricsOpenToAnyone {
         /// The address.
@@ -48,7 +48,7 @@ pub enum ServerError {
         path: PathBuf,
     },
     /// The directory holds something else.
-    #[error("{} is no data directory of a server: {why}", path.display())]
+    #[error("{} is not a data directory of a server: {why}", path.display())]
     NotOurs {
         /// The directory.
         path: PathBuf,

@@ -1,9 +1,9 @@
-//! I/O servers: striped objects that understand structure, and their metadata.
+//! I/O servers: striped objects, transfers that expand descriptions, and metadata.
 //!
 //! A [`Server`] keeps one object per file, with the strips of the file that lie on it
-//! ([`objects`]), and moves bytes between objects and clients as their descriptions say
-//! ([`transfer`]). One server also keeps the names of files ([`catalog`]) and the locks on them.
-//! [`Embedded`] is a few servers within a program.
+//! ([`objects`]), and moves bytes between objects and clients according to descriptions
+//! ([`transfer`]). One server also stores the names of files ([`catalog`]) and the locks on them.
+//! [`Embedded`] are servers within a program.
 //!
 //! Clients are not trusted: what each can make the server do, hold or wait for is limited
 //! ([`settings::Limits`]).

@@ -1,7 +1,7 @@
-//! [`Metadata`]: what a metadata server answers about names, from its [`Catalog`].
+//! [`Metadata`]: the answers of a metadata server to requests about names, from its [`Catalog`].
 //!
 //! When the catalogue's storage has failed, its database refuses all further changes, since it does
-//! not know what reached the disk. The next change opens it again, which finds that out.
+//! not know what reached the disk. The next change opens it again, which determines that.
 
 use std::fmt;
 use std::io::{self, ErrorKind};

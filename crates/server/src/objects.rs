@@ -183,7 +183,7 @@ impl Objects {
                 if found.len() == limit as usize {
                     return Ok((found, true));
                 }
-                // One that was removed meanwhile is not there.
+                // One that was removed meanwhile does not exist.
                 if let Ok(metadata) = fs::metadata(self.path(id)) {
                     found.push((id, metadata.len()));
                 }

@@ -1,4 +1,4 @@
-//! [`Registry`]: the connections that a server has, for all that concerns them together.
+//! [`Registry`]: the open connections of a server, for limits, deadlines and shutdown.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

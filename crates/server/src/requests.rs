@@ -1,4 +1,4 @@
-//! What a server answers to each request but reads, writes and descriptions.
+//! The answers of a server to all requests except reads, writes and descriptions.
 
 use std::time::Duration;
 

@@ -44,7 +44,7 @@ pub struct Server {
     running: Option<Running>,
 }
 
-/// What is there until the server stops.
+/// State that exists until the server stops.
 #[derive(Debug)]
 struct Running {
     listener: Arc<TcpListener>,
@@ -64,7 +64,7 @@ impl Server {
         Self::start_at(listener, settings)
     }
 
-    /// Begins to serve at a listener that is there already.
+    /// Begins to serve on an existing listener.
     pub(crate) fn start_at(listener: TcpListener, settings: Settings) -> Result<Self, ServerError> {
         settings.check()?;
         let listen = settings.listen;
@@ -119,8 +119,8 @@ impl Server {
         self.state.engine.link.limit()
     }
 
-    /// Changes that, also for requests under way; `None` is no limit. The setting stays what it
-    /// was.
+    /// Changes that, also for requests under way; `None` means no limit. The setting is not
+    /// changed.
     pub fn set_bandwidth(&self, bytes_per_second: Option<u64>) {
         self.state.engine.link.set_limit(bytes_per_second);
     }

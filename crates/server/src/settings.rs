@@ -42,7 +42,7 @@ pub const PORT: u16 = 7479;
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// The directory that all is stored in; made if it is not there.
+    /// The data directory; created if it does not exist.
     pub data: PathBuf,
     /// Where to listen; with port 0, on any free port. A configuration file may name a host.
     #[serde(deserialize_with = "address::deserialize")]
@@ -93,7 +93,7 @@ pub struct Limits {
     /// How long a handshake may take.
     #[serde(deserialize_with = "duration")]
     pub handshake_time: Duration,
-    /// How long the rest of a frame may take once its first byte is there.
+    /// How long the rest of a frame may take once its first byte has arrived.
     #[serde(deserialize_with = "duration")]
     pub frame_time: Duration,
     /// How long a client may leave data lying that is sent to it, or not send data that is due.
@@ -182,10 +182,10 @@ impl Settings {
         }
         let is_address = |address: &String| !address.is_empty() && address.len() <= MAX_NAME;
         if let Some(address) = self.servers.iter().find(|address| !is_address(address)) {
-            return settings(format!("{address:?} is no address of a server"));
+            return settings(format!("{address:?} is not an address of a server"));
         }
         if self.bandwidth == Some(0) {
-            return settings("a bandwidth of 0 would let nothing pass".into());
+            return settings("a bandwidth of 0 would block all data".into());
         }
         if !self.metadata && !self.servers.is_empty() {
             return settings("only a server with metadata = true needs to know the servers".into());
@@ -194,7 +194,7 @@ impl Settings {
     }
 }
 
-/// A text that is no duration.
+/// A text that is not a duration.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("'{0}' is not a duration: write 200us, 50ms, 5s or 2m")]
 pub struct DurationError(String);
@@ -306,6 +306,6 @@ mod tests {
         let half = Settings { tls_key: Some("key".into()), ..Settings::default() };
         assert!(half.check().is_err());
         let still = Settings { bandwidth: Some(0), ..Settings::default() };
-        assert!(still.check().unwrap_err().to_string().contains("nothing pass"));
+        assert!(still.check().unwrap_err().to_string().contains("block all data"));
     }
 }

@@ -1,4 +1,4 @@
-//! [`ServerState`]: what all connections of a server share.
+//! [`ServerState`]: the state that all connections of a server share.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

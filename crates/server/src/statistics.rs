@@ -1,4 +1,4 @@
-//! [`Statistics`]: what a server has done, counted.
+//! [`Statistics`]: the counters of a server.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,9 +1,9 @@
 //! [`Engine`]: reads and writes, between a connection and an object.
 //!
-//! Every access is a sequence of [`Part`]s, what it means of each strip of this server, found from
-//! its description one after the other: there is no list of regions, and the strips of other
-//! servers are not looked at. Bytes pass through chunks of a fixed size. A part with gaps is read
-//! as a whole and gathered, or run by run, whichever is cheaper; writes likewise.
+//! Every access is a sequence of [`Part`]s, one for each strip of this server that it touches,
+//! computed from its description one after another: there is no list of regions, and the strips of
+//! other servers are not visited. Bytes pass through chunks of a fixed size. A part with gaps is
+//! read as a whole and gathered, or run by run, whichever is cheaper; writes likewise.
 
 mod target;
 mod work;

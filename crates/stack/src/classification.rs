@@ -41,11 +41,11 @@ pub enum Meaning {
     Kept,
     /// Files are elsewhere, or otherwise than the program thinks, until something has been done.
     Deferred,
-    /// They are destroyed, or operations fail: it is there to measure or to test.
+    /// They are destroyed, or operations fail: such a stage is for measurements or tests.
     Changed,
 }
 
-/// What sort of stage it is.
+/// The kind of stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Classification {
     /// What it touches.

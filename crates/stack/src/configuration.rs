@@ -12,8 +12,8 @@
 //!
 //! [[stage]]
 //! kind = "write-back"
-//! paths = ["*.nc"]       # of those above, the ones for this stage
-//! block = "4MiB"         # what the kind of stage has to say
+//! paths = ["*.nc"]       # the files for this stage, out of those above
+//! block = "4MiB"         # options of the kind of stage
 //! ```
 
 use std::path::Path;
@@ -184,7 +184,7 @@ impl Configuration {
         if document.stage.len() > MOST_STAGES {
             let count = document.stage.len();
             return Err(ConfigurationError::Nonsense(format!(
-                "{count} stages: {MOST_STAGES} are the most"
+                "{count} stages, but at most {MOST_STAGES} are possible"
             )));
         }
         let stages = document.stage.into_iter().enumerate();
@@ -220,7 +220,7 @@ impl Configuration {
         if stages.len() > MOST_STAGES {
             let count = stages.len();
             return Err(ConfigurationError::Nonsense(format!(
-                "{count} stages: {MOST_STAGES} are the most"
+                "{count} stages, but at most {MOST_STAGES} are possible"
             )));
         }
         check_order(self.table, &stages)?;

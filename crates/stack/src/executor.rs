@@ -1,6 +1,6 @@
 //! The end of the stack: operations as system calls.
 //!
-//! They are made directly, not by functions of the C library, which may be ours.
+//! They are made directly, not through functions of the C library, which may be intercepted.
 
 use std::ffi::c_long;
 use std::os::fd::{AsRawFd, RawFd};

@@ -1,7 +1,7 @@
 //! [`Gate`]: the threads that are inside a stack, and their exclusion while the process forks.
 //!
 //! A thread that enters counts itself in a slot of its own ([`thread_slot`](crate::thread_slot)),
-//! so that threads do not contend for a cache line. The slots also tell when all threads that may
+//! so that threads do not contend for a cache line. The slots also show when all threads that may
 //! have seen an old value have left ([`Gate::busy`]), as in read-copy-update.
 //!
 //! A thread that enters must be visible before it checks whether the gate is closed. A full fence

@@ -1,10 +1,10 @@
-//! [`Loss`]: bytes that a program has written and that a stage could not bring to storage before
+//! [`Loss`]: bytes that a program has written and that a stage could not write to storage before
 //! the process ended.
 //!
-//! A stage that buffers has answered calls before storage has. If storage fails later, the next
-//! call on the file returns the error. If there is no next call, stages list what they could not
-//! forward ([`Stage::losses`](crate::Stage::losses)), the stack writes the list to standard error
-//! when the process ends, and the door ends the process with [`LOSS_STATUS`].
+//! A stage that buffers returns from calls before the data is on storage. If storage fails later,
+//! the next call on the file returns the error. If there is no next call, stages list what they
+//! could not forward ([`Stage::losses`](crate::Stage::losses)), the stack writes the list to
+//! standard error when the process ends, and the door ends the process with [`LOSS_STATUS`].
 
 use std::fmt;
 use std::path::PathBuf;
@@ -36,10 +36,10 @@ impl fmt::Display for Loss {
         let Self { path, bytes, error, saved_in } = self;
         let bytes = if *bytes == 1 { "1 byte".into() } else { format!("{bytes} bytes") };
         match saved_in {
-            None => write!(f, "{}: {bytes} of what was written lost: {error}", path.display()),
+            None => write!(f, "{}: {bytes} of written data lost: {error}", path.display()),
             Some(saved) => write!(
                 f,
-                "{}: {bytes} could not be brought here: {error}; they are in {}, and `striate stack recover` \
+                "{}: {bytes} could not be written here: {error}; they are in {}, and `striate stack recover` \
                  tries again",
                 path.display(),
                 saved.display()
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn files_and_bytes_are_named_up_to_a_number() {
         let text = describe("write-back", &[loss(1)]);
-        let expected = "striate: write-back: /d/f: 1 byte of what was written lost: No space left";
+        let expected = "striate: write-back: /d/f: 1 byte of written data lost: No space left";
         assert!(text.starts_with(expected), "{text}");
         let text = describe("combine", &vec![loss(5); NAMED + 3]);
         assert_eq!(text.lines().count(), NAMED + 1);

@@ -44,7 +44,7 @@ impl<'a> Memory<'a> {
     /// Memory of one part.
     ///
     /// # Safety
-    /// `length` bytes are there to be read (by a write) or written (by a read) while `'a` lasts.
+    /// `length` bytes can be read (by a write) or written (by a read) for `'a`.
     #[inline]
     pub unsafe fn from_raw(start: *mut u8, length: usize) -> Self {
         let parts = Parts::One(libc::iovec { iov_base: start.cast(), iov_len: length });
@@ -116,7 +116,7 @@ impl<'a> Memory<'a> {
     /// The parts, to be written from.
     pub fn slices(&self) -> SmallVec<[IoSlice<'_>; 1]> {
         let slice = |part: &libc::iovec| {
-            // SAFETY: the constructor's caller promised that the bytes are there.
+            // SAFETY: the constructor's caller guarantees that the bytes are valid.
             IoSlice::new(unsafe { bytes(part) })
         };
         self.parts.iter().map(slice).collect()
@@ -193,7 +193,7 @@ impl<'a> Memory<'a> {
 }
 
 /// # Safety
-/// The bytes of the part are there for `'a`.
+/// The bytes of the part are valid for `'a`.
 unsafe fn bytes<'a>(part: &libc::iovec) -> &'a [u8] {
     if part.iov_len == 0 {
         return &[];
@@ -203,7 +203,7 @@ unsafe fn bytes<'a>(part: &libc::iovec) -> &'a [u8] {
 }
 
 /// # Safety
-/// The bytes of the part are there for `'a`, without other users.
+/// The bytes of the part are valid and not shared for `'a`.
 unsafe fn bytes_mut<'a>(part: &libc::iovec) -> &'a mut [u8] {
     if part.iov_len == 0 {
         return &mut [];

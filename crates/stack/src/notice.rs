@@ -18,7 +18,7 @@ thread_local! {
     static ANNOUNCED: Cell<Option<Function>> = const { Cell::new(None) };
 }
 
-/// Whether what comes of a call of this function is told later.
+/// Whether the result of a call of this function is reported later.
 pub fn result_follows(function: Function) -> bool {
     ANNOUNCED.get() == Some(function)
 }
@@ -39,31 +39,31 @@ impl Drop for Announcing {
     }
 }
 
-/// A call that stages were told of and that is about to be made.
+/// A call that stages were notified of and that is about to be made.
 #[derive(Clone, Copy, Debug)]
 pub struct Announced {
     /// What stages say to it: an error keeps it from being made.
     pub outcome: Outcome,
-    /// When stages were told, in ticks.
+    /// When stages were notified, in ticks.
     pub began: u64,
     /// When they were done with it.
     pub made: u64,
 }
 
 impl Announced {
-    /// A call that is about to be made and that stages are told of only when it has been.
+    /// A call that is about to be made and that stages are notified of only afterwards.
     pub fn unannounced() -> Self {
         let now = striate_process::clock::now();
         Self { outcome: Ok(0), began: now, made: now }
     }
 
-    /// What stages could not be told of.
+    /// Notices that could not be delivered to stages.
     pub const fn failed() -> Self {
         Self { outcome: Err(rustix::io::Errno::IO), began: 0, made: 0 }
     }
 }
 
-/// A call that stages were told of and that has been made.
+/// A call that stages were notified of and that has been made.
 #[derive(Debug)]
 pub struct Completed<'c, 'a> {
     /// As it was announced.

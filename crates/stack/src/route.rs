@@ -109,7 +109,8 @@ impl Rules {
 
     fn cover(&self, path: &Path) -> bool {
         let bytes = path.as_os_str().as_bytes();
-        // Paths here have no `.` and no `//`, so their bytes tell, and faster than their parts.
+        // Paths here have no `.` and no `//`, so comparing their bytes is correct, and faster than
+        // comparing components.
         let below = |prefix: &Vec<u8>| {
             bytes
                 .strip_prefix(prefix.as_slice())

@@ -49,7 +49,7 @@ pub struct Stack {
     /// The process it is for.
     process: AtomicU32,
     answers_first: bool,
-    /// Whether any of them wants to be told of calls of layers.
+    /// Whether any of them wants notices of calls of layers.
     wants_layer_calls: bool,
     /// The directory that stands for `/`, if there is one.
     root: Option<PathBuf>,
@@ -114,7 +114,7 @@ impl Stack {
     }
 
     /// The same where a directory stands for `/`: files that stages open for themselves, by the
-    /// paths that the kernel tells, are chosen by the paths beneath it, as those of the program
+    /// paths that the kernel reports, are chosen by the paths beneath it, as those of the program
     /// are.
     #[must_use]
     pub fn rooted_at(mut self, root: PathBuf) -> Self {
@@ -237,7 +237,7 @@ impl Stack {
         }
     }
 
-    /// The time that calls of layers begin and end by; `None` if no stage wants to be told of them.
+    /// The time that calls of layers begin and end by; `None` if no stage wants them.
     pub fn layer_clock(&self) -> Option<u64> {
         self.wants_layer_calls.then(clock::now)
     }
@@ -344,13 +344,13 @@ impl Stack {
         Arc::new(heir)
     }
 
-    /// Hands on what stages hold back of a file.
+    /// Forwards what stages hold back of a file.
     pub fn settle(&self, file: &Arc<OpenFile>) -> Outcome {
         let _within = self.enter();
         self.each(|stage, next| stage.settle(file, next))
     }
 
-    /// Hands on what the stages from a place on hold back of a file.
+    /// Forwards what the stages from a position on hold back of a file.
     pub(crate) fn settle_from(&self, from: usize, file: &Arc<OpenFile>) -> Outcome {
         let mut first = Ok(0);
         for (place, placed) in self.stages.iter().enumerate().skip(from) {
@@ -359,7 +359,7 @@ impl Stack {
         first
     }
 
-    /// Hands on all that stages hold back.
+    /// Forwards everything that stages hold back.
     pub fn settle_all(&self) -> Outcome {
         let _within = self.enter();
         // The program may have used up its descriptors.
@@ -381,7 +381,7 @@ impl Stack {
     }
 
     /// Waits until no other thread is within the stack, and keeps them out: the process is about to
-    /// be copied. What is held back should be settled right after. The caller is not within yet.
+    /// fork. What is held back should be settled right after. The caller is not within yet.
     pub fn close_gate(&self) {
         self.gate.close();
     }

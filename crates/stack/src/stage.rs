@@ -1,5 +1,5 @@
-//! [`Stage`]: what operations pass through on their way to the kernel; [`Next`]: the stages after
-//! one.
+//! [`Stage`]: the trait of the stages that operations pass through on their way to the kernel;
+//! [`Next`]: the stages after one.
 
 use std::fmt::Debug;
 use std::os::fd::RawFd;
@@ -55,7 +55,7 @@ pub trait Stage: Debug + Send + Sync {
     /// The operations that it wants to see.
     fn kinds(&self) -> Kinds;
 
-    /// What sort of stage it is.
+    /// The kind of stage.
     fn classification(&self) -> Classification;
 
     /// Carries out an operation: answers it, or forwards it to `next`, changed or not.
@@ -101,8 +101,8 @@ pub trait Stage: Debug + Send + Sync {
         false
     }
 
-    /// This process has been forked: what is counted or recorded starts anew. Everything was
-    /// settled before, and there is no other thread.
+    /// This process has been forked: counters and records start again. Everything was settled
+    /// before, and there is no other thread.
     fn start_anew(&self) {}
 
     /// A call that it had a notice of has been made. `place` is the index of the stage in the

@@ -24,9 +24,9 @@ const ONLY_SHARED: u64 = 1 << SHARED_SLOT;
 /// The process whose threads have taken them.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
-/// By which the C library tells that a thread ends. Unlike what `thread_local!` does for it, to ask
-/// for that allocates nothing, so it can be done in the middle of anything. `None` where there is
-/// no such key: a slot could not be released, so no thread gets one.
+/// By which the C library reports the end of a thread. Unlike what `thread_local!` does for it, to
+/// ask for that allocates nothing, so it can be done in the middle of anything. `None` where there
+/// is no such key: a slot could not be released, so no thread gets one.
 static THREAD_END_KEY: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
 
 /// Has to be called before slots are asked for: until then no thread gets one.

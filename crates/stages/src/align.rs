@@ -1,10 +1,10 @@
 //! **align**: cuts reads and writes at multiples of a stripe.
 //!
 //! On parallel file systems a request that crosses the boundary of a stripe without need makes two
-//! servers work on parts of a stripe, and locks both. This stage cuts a request at the first
-//! boundary it meets and at the last: what lies between are whole stripes, in one request or
-//! several. Requests within one stripe pass as they are. A request whose memory is in several parts
-//! (`writev`) becomes one part, so that what is below sees one piece.
+//! servers work on parts of a stripe, and locks both. This stage splits a request at the first and
+//! the last boundary within it: between them are whole stripes, in one request or several. Requests
+//! within one stripe are not changed. A request with several memory buffers (`writev`) gets one, so
+//! that stages below see one piece.
 //!
 //! # Options
 //!
@@ -26,9 +26,9 @@
 //!
 //! # Limits
 //!
-//! Writes to the end of a file (`O_APPEND`) and requests with `RWF_…` flags are not cut: they would
-//! not be one any more. Memory for `O_DIRECT` is not merged. Below write-back, or alone; above it,
-//! it would undo nothing and gain nothing.
+//! Writes to the end of a file (`O_APPEND`) and requests with `RWF_…` flags are not split, because
+//! they must stay atomic. Memory for `O_DIRECT` is not merged. The stage belongs below write-back,
+//! or is used alone; above write-back it has no effect.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ use toml::Table;
 use super::position::{self, CallPosition, appends, forward_at};
 use super::size::Size;
 
-/// What sort of stage it is.
+/// The kind of stage.
 pub(super) const CLASSIFICATION: Classification = Classification {
     scope: Scope::Data,
     interference: Interference::OneOperation,

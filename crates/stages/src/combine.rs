@@ -1,71 +1,70 @@
 //! **combine**: buffers small files beyond their close and writes them out many at a time.
 //!
-//! A program that makes many small files pays for each with an open, a write and a close, each of
-//! which goes to storage. This stage buffers such files beyond their close. It answers for them
-//! under their names as if they were there, and writes them out later, many at a time: or never, if
+//! A program that creates many small files pays for each with an open, a write and a close, each of
+//! which goes to storage. This stage buffers such files beyond their close. The program sees them
+//! under their names as if they existed; they are written out later, many at a time, or never, if
 //! the program removes them before.
 //!
 //! ```toml
 //! [[stage]]
 //! kind = "combine"
 //! limit = "64KiB"         # files up to this size are buffered; one that grows beyond it becomes a real file
-//! memory = "256MiB"       # all that is buffered, and the size of the log; then all is written out
-//! files = 100000          # as many files are buffered at most
-//! threads = 24            # so many files are written out at a time
-//! directory = "/scratch"  # where the log is; without it, beside the first file that is buffered
+//! memory = "256MiB"       # limit of buffered data, and size of the log; at the limit all is written out
+//! files = 100000          # limit of the number of buffered files
+//! threads = 24            # number of files that are written out at a time
+//! directory = "/scratch"  # directory of the log; by default that of the first buffered file
 //! unpack = true           # false: the files stay in the log, which is then called a container
 //! ```
 //!
-//! It gains where a request costs much, as with storage behind a network. On a local file system,
-//! where to make a file costs some tens of microseconds, it does not.
+//! It helps where requests are expensive, as on network storage. On a local file system, where
+//! creating a file takes some tens of microseconds, it does not.
 //!
-//! **What is buffered**: files that were not there, opened with `O_CREAT` and `O_TRUNC` or
-//! `O_EXCL`, on a file system that the program may write to. Reads, writes, `stat`, `rename` to a
-//! name that is free or buffered as well, `unlink`, `truncate`, opening again: all of that happens
-//! here. Anything else makes real files first: the file in question (`fsync`, a mapping, a lock,
+//! **What is buffered**: files that did not exist, opened with `O_CREAT` and `O_TRUNC` or `O_EXCL`,
+//! on a file system that the program may write to. Reads, writes, `stat`, `rename` to a name that
+//! is free or buffered as well, `unlink`, `truncate` and opening again are handled in memory. Any
+//! other operation writes files out first: the file in question (`fsync`, a mapping, a lock,
 //! `chmod`, `link`, `access`, `exec` of it, two processes that share a descriptor), those in a
 //! directory (listing or removing it), or all (renaming a directory, `fork`, `exec`, the end of the
 //! process, the limits above).
 //!
-//! **What others see**: nothing of a buffered file until it is written out. With `threads = 1`
-//! files are written out in the order in which they were made; with more, each may be early by that
-//! many.
+//! **What other processes see**: nothing of a buffered file until it is written out. With `threads
+//! = 1` files are written out in the order of their creation; with more, a file may be early by
+//! that many.
 //!
-//! **When the process is killed**: what was closed is in the log, which the kernel has; `striate
-//! stack recover` makes files of it. What was not closed yet is lost. After a loss of power, only
-//! what was synced is there, as with any file system.
+//! **When the process is killed**: closed files are in the log, whose pages the kernel has;
+//! `striate stack recover` restores them. Files that were not closed are lost. After a power
+//! failure, only synced data is preserved, as with any file system.
 //!
-//! **Errors**: permissions of the directory are checked when a file is opened. What cannot be known
-//! then (a full disk, a quota) shows when files are written out: as the error of the call that made
-//! it necessary, and in a line for each file on standard error at the end, with the status of the
-//! process ([`LOSS_STATUS`](striate_stack::LOSS_STATUS)); the log stays with all that could not be
-//! written.
+//! **Errors**: permissions of the directory are checked when a file is opened. Errors that cannot
+//! be known then (a full disk, a quota) occur when files are written out: as the error of the call
+//! that made it necessary, and in a line for each file on standard error at the end, with the
+//! status of the process ([`LOSS_STATUS`](striate_stack::LOSS_STATUS)); the log is kept with all
+//! files that could not be written.
 //!
-//! **The limit of file sizes** (`RLIMIT_FSIZE`) is that of the files: one that would grow beyond it
-//! becomes a real file, of which the kernel says what it says. The log stays below it, too; what
-//! finds no room there is written out.
+//! **The limit of file sizes** (`RLIMIT_FSIZE`) applies to the files: one that would grow beyond it
+//! is written out, and the kernel returns the error. The log stays below it, too; files that do not
+//! fit are written out.
 //!
 //! **With `unpack = false`** the log gets an index and the name `….combined` in `directory`, which
 //! has to be given. Programs that run with the same stack see its files; `striate stack unpack`
-//! makes real files of them. Listing a directory still makes real files of those in it.
+//! extracts them. Listing a directory still writes out the files in it.
 //!
-//! **Identity**: device and inode that the program was given stay what they are when the file
-//! becomes a real one, for this process and its copies. Other processes, a program that this one
-//! becomes by `exec`, and a process that lists a directory (`d_ino`) are given the real ones; so a
-//! descriptor that was inherited and the name agree there. Of the files that are real by now, the
-//! last million are known.
+//! **Identity**: device and inode number that the program has seen do not change when the file is
+//! written out, for this process and its forks. Other processes, a program started by `exec`, and
+//! listings of a directory (`d_ino`) have the real numbers; so an inherited descriptor and the name
+//! agree there. The numbers of the last million files that were written out are kept.
 //!
 //! **What the log costs**: it is the stage's own file and does not pass the stages after this one,
-//! so a throttle there does not slow it down. It is made, grows by 1 to 32 MiB at a time, and is
-//! removed, each by one request; its bytes are written by the kernel in large pieces, when it
-//! likes. With `directory` on a local disk, storage sees nothing of that.
+//! so a throttle there does not slow it down. It is created, grows by 1 to 32 MiB at a time, and is
+//! removed, each by one request; the kernel writes its bytes in large pieces, in the background.
+//! With `directory` on a local disk, storage sees none of that.
 //!
-//! **Differences that remain**: the time of the last change (`ctime`) of a file is another once it
-//! is real; the time of its last modification is kept. Files in directories with default
-//! access-control lists are not buffered. The times of a directory change when files in it become
-//! real. To know that a name is free, storage is asked once for each. Names by which the program
-//! goes around the paths of this stage are not seen. The log is a hidden file in its directory,
-//! which is not there whenever the program lists that.
+//! **Remaining differences**: the time of the last status change (`ctime`) of a file differs once
+//! it is written out; the time of its last modification is kept. Files in directories with default
+//! access-control lists are not buffered. The times of a directory change when files in it are
+//! written out. Whether a name is free is looked up on storage once for each. Accesses by names
+//! outside the paths of this stage are not seen. The log is a hidden file in its directory, and
+//! does not appear when the program lists that directory.
 
 mod buffered_file;
 mod container;
@@ -104,7 +103,7 @@ use self::materialize::Materializer;
 use self::state::CombineState;
 use crate::umask::Umask;
 
-/// What sort of stage it is.
+/// The kind of stage.
 pub const CLASSIFICATION: Classification = Classification {
     scope: Scope::Both,
     interference: Interference::SeveralOperations,

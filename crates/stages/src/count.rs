@@ -1,7 +1,7 @@
 //! **count**: calls, errors, bytes, lengths and times, by function and by ending of file names.
 //!
-//! Each thread adds to counters of its own, so that to count costs little more than to read the
-//! clock twice. What counting costs is measured by it, too, at every 64th call of a function.
+//! Each thread adds to counters of its own, so that counting costs little more than reading the
+//! clock twice. The stage also measures its own cost, at every 64th call of a function.
 
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -22,7 +22,7 @@ use toml::Table;
 
 use crate::options;
 
-/// What sort of stage it is.
+/// The kind of stage.
 pub(super) const CLASSIFICATION: Classification = Classification {
     scope: Scope::Both,
     interference: Interference::OneOperation,
@@ -77,7 +77,7 @@ impl Count {
     #[inline]
     fn page(&self, place: usize) -> Option<&Page> {
         let page = self.page.load(Ordering::Acquire);
-        // SAFETY: it is freed only where no other thread is there.
+        // SAFETY: it is freed only when no other thread uses it.
         unsafe { page.as_ref() }.or_else(|| self.make_page(place))
     }
 
@@ -265,7 +265,7 @@ impl Stage for Count {
         self.told.store(false, Ordering::Relaxed);
         let page = self.page.swap(std::ptr::null_mut(), Ordering::AcqRel);
         if !page.is_null() {
-            // SAFETY: it was made by a box, and no other thread is there that could have it.
+            // SAFETY: it was made by a box, and no other thread can use it.
             drop(unsafe { Box::from_raw(page) });
         }
     }

@@ -47,13 +47,13 @@ pub(crate) struct Dentry {
 }
 
 impl Dentry {
-    /// The place of a name, itself, even if it is a link; `None` if its directory is not there, or
-    /// if it cannot be that of a regular file (`x/`, `..`).
+    /// The place of a name, itself, even if it is a link; `None` if its directory does not exist,
+    /// or if it cannot be that of a regular file (`x/`, `..`).
     pub(crate) fn of(target: Target<'_>) -> Option<Self> {
         Self::new(target.directory, target.path.to_bytes())
     }
 
-    /// The places that a path leads through, before the last one, as far as they are there.
+    /// The places that a path leads through, before the last one, as far as they exist.
     pub(crate) fn through(target: Target<'_>) -> impl Iterator<Item = Self> {
         let path = target.path.to_bytes();
         let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
@@ -63,7 +63,7 @@ impl Dentry {
                 if before.ends_with(b"/") || before.is_empty() {
                     return Some(None);
                 }
-                // Up to the first that is not there, nothing after it can be.
+                // Up to the first that does not exist: nothing after it can exist.
                 Some(Self::new(target.directory, before))
             })
             .flatten()

@@ -1,7 +1,7 @@
-//! **fault**: operations fail, or move fewer bytes than asked for, to see what a program does then.
+//! **fault**: makes operations fail, or move fewer bytes than requested, to test programs.
 //!
-//! Which ones fail depends on how many of their kinds came before, and on `seed`; so a run of one
-//! thread can be repeated.
+//! Which ones fail depends on the number of earlier operations of these kinds, and on `seed`; so a
+//! single-threaded run is reproducible.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,7 +14,7 @@ use toml::Table;
 
 use crate::options;
 
-/// What sort of stage it is.
+/// The kind of stage.
 pub(super) const CLASSIFICATION: Classification = Classification {
     scope: Scope::Both,
     interference: Interference::OneOperation,
@@ -23,7 +23,7 @@ pub(super) const CLASSIFICATION: Classification = Classification {
 };
 
 const TRANSFERS: Kinds = Kinds::of(&[Kind::Read, Kind::Write]);
-/// These only tell that something is about to happen.
+/// These are only notices of calls that are about to be made.
 const NOTICES: [Kind; 4] = [Kind::ReadDirectory, Kind::Duplicate, Kind::Map, Kind::Notice];
 
 #[derive(Debug, Deserialize)]
@@ -164,7 +164,7 @@ impl Stage for Fault {
         }
         match (self.error, &op.action) {
             (None, _) => half(op, next),
-            // The kernel closes a descriptor also when it has an error to tell.
+            // The kernel closes a descriptor also when it returns an error.
             (Some(error), Action::Close { .. }) => {
                 next.call(op)?;
                 Err(error)

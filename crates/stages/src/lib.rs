@@ -103,8 +103,8 @@ static STAGE_TYPES: &[StageType] = &[
 /// Stages of which several in a row make sense: each may be for other operations.
 const MAY_REPEAT: &[&str] = &["throttle", "fault"];
 
-/// Stages that keep files elsewhere, in the only order that works: what holds files back before
-/// they are made comes before what makes them somewhere else.
+/// Stages that keep files elsewhere, in the only order that works: a stage that buffers whole files
+/// comes before one that creates them elsewhere.
 const OF_NAMES: &[&str] = &["combine", "path-rewrite"];
 
 /// Stages that know files by what the kernel says they are: they come after those that change that.

@@ -1,5 +1,5 @@
-//! **path-rewrite**: files are made at a fast place, and go to their destination when they are
-//! closed.
+//! **path-rewrite**: creates files on fast storage, and moves them to their destination when they
+//! are closed.
 //!
 //! ```toml
 //! [[stage]]
@@ -7,59 +7,60 @@
 //! rules = [{ from = "/scratch/run", to = "/local/scratch/NAME/fast" }]
 //! exclude = ["*.lock"]   # as for every stage: files that it leaves alone
 //! background = false     # true: closed files are moved by a thread
-//! existing = false       # true: files that are there and opened for writing go to the fast place as well
+//! existing = false       # true: existing files that are opened for writing are copied to fast storage as well
 //! ```
 //!
-//! **What is rewritten**: files under `from` that are made, or opened for writing and emptied. At
-//! the destination there is an empty file meanwhile, the *placeholder*: so names, permissions and
-//! errors of the directory are those of the kernel. The bytes are under `to`, in a directory
-//! `.striate-moves`, where they are found by the placeholder's device and inode: so every process
-//! under the same stack finds them, by whichever name, and uses the same file there. It sees what
-//! it would see without the stage: `stat` and `fstat` tell the placeholder's identity and links,
-//! and the size and times of the bytes.
+//! **What is rewritten**: files under `from` that are created, or opened for writing and truncated.
+//! Until the move there is an empty file at the destination, the *placeholder*, so that names,
+//! permissions and errors of the directory are those of the kernel. The data is under `to`, in a
+//! directory `.striate-moves`, where it is found by the placeholder's device and inode: every
+//! process under the same stack finds it, by any name, and uses the same file there. Processes see
+//! what they would see without the stage: `stat` and `fstat` return the placeholder's identity and
+//! links, and the size and times of the data.
 //!
 //! **When they move**: with the last close of the last process; or when they are shared (`fork`,
-//! `exec`, locks, mappings) or something is done to their name that the kernel has to answer
-//! (`truncate`, `chmod`, attributes), if no other process uses them. Locks and mappings bring a
-//! file to its destination because they are meant for processes that are not under the stack as
-//! well, and mappings last longer than descriptors. If another process uses the file as well, it
-//! stays for all of them at the fast place, which serves locks and mappings among them. A file
-//! without a user is moved by the end of any process that used the stage, by the end of `striate
-//! run`, by its next open, and by `striate stack recover`.
+//! `exec`, locks, mappings) or an operation on their name must be carried out by the kernel
+//! (`truncate`, `chmod`, attributes), if no other process uses them. Locks and mappings move a file
+//! to its destination because they may also be meant for processes outside the stack, and mappings
+//! last longer than descriptors. If another process uses the file as well, it stays on fast storage
+//! for all of them, where locks and mappings work among them. A file that no process uses is moved
+//! by the end of any process that used the stage, by the end of `striate run`, by its next open,
+//! and by `striate stack recover`.
 //!
-//! **How they move**: what is closed is copied to a hidden name beside the destination, made
-//! durable, and renamed over the placeholder, so that no process ever sees half a file; on the same
-//! file system it is a rename. Where the inode has to stay – the file is open, has several names or
-//! attributes, is another user's – bytes are copied into the placeholder, and the journal says so
-//! until they are durable. Permissions, owner and times go with it; holes stay holes. If the fast
-//! place is full, the file goes to its destination and the program goes on there, unless other
-//! processes use it, too: then the program is told that there is no space.
+//! **How they move**: a closed file is copied to a hidden name beside the destination, made
+//! durable, and renamed over the placeholder, so that no process ever sees a partial file; on the
+//! same file system it is a rename. Where the inode must stay – the file is open, has several names
+//! or attributes, or belongs to another user – the data is copied into the placeholder, and the
+//! journal says so until it is durable. Permissions, owner and times are kept, and so are holes. If
+//! the fast storage is full, the file is moved to its destination and the program continues there,
+//! unless other processes use it, too: then the program gets `ENOSPC`.
 //!
-//! **What processes see that are not under the stack**: the placeholder, until the move. If they
-//! write to it, the file is not moved: the `close` that would have moved it fails with `ESTALE`, a
-//! line on standard error names both files, and both stay. `striate stack recover` moves it once
-//! the other file was removed or given another name.
+//! **What processes outside the stack see**: the placeholder, until the move. If they write to it,
+//! the file is not moved: the `close` that would have moved it fails with `ESTALE`, a line on
+//! standard error names both files, and both are kept. `striate stack recover` moves it once the
+//! other file was removed or renamed.
 //!
-//! **When the process is killed**: a journal that was written before the file was used says where
-//! it belongs. What the program had written is there, closed or not, as it would be without this
-//! stage. What was synced survives a loss of power if the fast place does. A file that was there
-//! before is the one at its destination until its copy at the fast place is whole, durable and in
+//! **When the process is killed**: a journal that was written before the file was used has its
+//! destination. All data that the program had written is preserved, closed or not, as it would be
+//! without this stage. Synced data survives a power failure if the fast storage does. An existing
+//! file is the one at its destination until its copy on fast storage is complete, durable and in
 //! the journal.
 //!
-//! **What is trusted**: the fast place is writable by the caller alone (`fast_place.rs`), and a
-//! file goes only below a directory that a rule names, whatever a journal says.
+//! **What is trusted**: the directory on fast storage is writable by the caller alone
+//! (`fast_place.rs`), and a file is moved only below a directory that a rule names, whatever a
+//! journal says.
 //!
-//! **Errors** of a move (the destination is full) are errors of the `close`; the data stay at the
-//! fast place, are seen by the program, and are tried again at the end. With `background` they are
-//! told at the end, on standard error.
+//! **Errors** of a move (the destination is full) are errors of the `close`; the data stays on fast
+//! storage, is visible to the program, and the move is retried at the end. With `background` they
+//! are reported at the end, on standard error.
 //!
-//! **Differences that remain**: a file is another inode after its last close; a process that is not
-//! under the stack and has the placeholder open does not see the file. A process that has a file
-//! open for reading where it belongs sees what another writes after that one's close. Extended
-//! attributes that are set by a descriptor while several processes use a file are lost. Rules are
-//! for paths as the program says them, and for files that are really there: a link that leads out
-//! of `from` is followed, and the file used where it is. Processes of several users need fast
-//! places of their own.
+//! **Remaining differences**: a file has another inode after its last close; a process outside the
+//! stack that has the placeholder open does not see the file. A process that has a file open for
+//! reading at its destination sees writes of another process after that process has closed the
+//! file. Extended attributes that are set by a descriptor while several processes use a file are
+//! lost. Rules apply to paths as the program gives them, and to files that are really there: a link
+//! that leads out of `from` is followed, and its target is used in place. Processes of different
+//! users need separate directories on fast storage.
 
 pub(crate) mod claim;
 mod copying;
@@ -88,7 +89,7 @@ use self::fast_place::FastPlace;
 use self::journal::Journal;
 use self::state::{FileState, SharedState};
 
-/// What sort of stage it is.
+/// The kind of stage.
 pub const CLASSIFICATION: Classification = Classification {
     scope: Scope::Metadata,
     interference: Interference::Open,

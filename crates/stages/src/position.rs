@@ -174,7 +174,7 @@ pub(crate) fn transfer(
     let sink = position(to.file, to.at)?;
     if let Action::CopyRange { from, to, .. } | Action::SendFile { from, to, .. } = &mut op.action {
         from.at = from.at.or(source);
-        // Where to send there is no way to say: the kernel is told the position then.
+        // The call has no argument for the offset, so the kernel's position is set.
         to.at = if sends { to.at } else { to.at.or(sink) };
     }
     let outcome = next.call(op);

@@ -1,10 +1,9 @@
 //! **read-ahead**: reads more than was asked for when the next reads can be predicted.
 //!
-//! Where each request takes its time, many small reads are slow even if they come in order. This
-//! stage looks for reads of an open file that follow each other at the same distance: one after the
-//! other, or with a stride, forward or backward. From the third on it reads what several of them
-//! want with one read, and answers the next ones from memory. What lies between strides is read
-//! too, and dropped.
+//! Where requests have a high latency, many small reads are slow even if they are sequential. This
+//! stage detects reads of an open file at a constant distance: sequential or strided, forward or
+//! backward. From the third on it replaces several of them by one larger read, and answers the next
+//! ones from memory. The bytes between strides are read too, and dropped.
 //!
 //! # Options
 //!
@@ -20,23 +19,23 @@
 //!
 //! Data, positions, ends of files and errors are what they would be without the stage. Whatever
 //! this process does to a file through any of its open files (`write`, `ftruncate`,
-//! `copy_file_range` …) drops what was read ahead of it. Each byte that was read ahead is given out
-//! once: a program that reads the same place again and again, to see it change, sees it. The end of
-//! the file is never told from memory.
+//! `copy_file_range` …) drops what was read ahead of it. Each byte that was read ahead is returned
+//! once: a program that polls the same offset for changes sees them. The end of the file is never
+//! determined from memory.
 //!
 //! # What is late for other processes
 //!
-//! Nothing. But what other processes write may be seen late here: up to `age_ms` after it was
-//! written, in the bytes that were read ahead. After a lock, a mapping or a `fork` nothing is read
-//! ahead of the file any more, and a file that is opened anew starts with nothing: close-to-open,
-//! as on NFS.
+//! Nothing. But writes of other processes may be seen late here: up to `age_ms` after it was
+//! written, in the bytes that were read ahead. After a lock, a mapping or a `fork` nothing of the
+//! file is read ahead any more, and a newly opened file starts with an empty window: close-to-open
+//! consistency, as on NFS.
 //!
 //! # Limits
 //!
-//! It reads ahead when a read comes, not in the background. Strides so large that `waste` or
-//! `window` are exceeded gain nothing. Files that were opened with `O_DIRECT` and reads with
-//! `RWF_…` flags pass. When several threads read one open file at the same time, one of them uses
-//! the window and the others pass.
+//! It reads ahead during a read, not in the background. Strides so large that `waste` or `window`
+//! are exceeded gain nothing. Files that were opened with `O_DIRECT` and reads with `RWF_…` flags
+//! pass. When several threads read one open file at the same time, one of them uses the window and
+//! the others pass.
 
 mod pattern;
 mod window;
@@ -62,7 +61,7 @@ use super::inodes::{self, Identity, Inodes};
 use super::position::{self, CallPosition, forward_at};
 use super::size::Size;
 
-/// What sort of stage it is.
+/// The kind of stage.
 pub(super) const CLASSIFICATION: Classification = Classification {
     scope: Scope::Data,
     interference: Interference::SeveralOperations,

@@ -1,9 +1,9 @@
 //! **seek-free**: turns all reads and writes into one sequential stream. **It destroys files.**
 //!
-//! A measuring stick for the best case (\[SCHMIDTKE\]): how fast would the program be if it read
-//! and wrote each file from its start to its end? Seeks are dropped, and the offsets of `pread` and
-//! `pwrite` are ignored: bytes go to, and come from, wherever the last call left off. The program
-//! is told what it expects: positions and counts as if all were well.
+//! A yardstick for the best case (\[SCHMIDTKE\]): how fast would the program be if it read and
+//! wrote each file sequentially? Seeks are dropped, and the offsets of `pread` and `pwrite` are
+//! ignored: bytes go to, and come from, wherever the last call left off. The program gets the
+//! results it expects: positions and counts as without the stage.
 //!
 //! # Options
 //!
@@ -19,7 +19,7 @@
 //!
 //! # What is late for other processes
 //!
-//! Nothing is late; it is wrong.
+//! Nothing is late, but the files are wrong.
 
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ use striate_stack::classification::{Interference, Meaning, Scope, State};
 use striate_stack::{Action, Classification, Next, Op, OpenFile, Outcome, Stage};
 use toml::Table;
 
-/// What sort of stage it is.
+/// The kind of stage.
 pub(super) const CLASSIFICATION: Classification = Classification {
     scope: Scope::Data,
     interference: Interference::SeveralOperations,
@@ -63,7 +63,7 @@ pub(super) fn build(table: Table) -> Result<Box<dyn Stage>, String> {
         toml::Value::Table(table).try_into().map_err(|error| error.to_string())?;
     if !options.i_accept_destroyed_files {
         return Err("it destroys every file that is written through it; \
-                    say i_accept_destroyed_files = true if that is what you want"
+                    set i_accept_destroyed_files = true if that is intended"
             .into());
     }
     Ok(Box::new(SeekFree))

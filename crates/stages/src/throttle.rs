@@ -1,13 +1,11 @@
 //! **throttle**: requests take as long as on slower storage.
 //!
-//! A request takes `latency` and the time that its bytes take at `bandwidth`, or longer if it
-//! really does. Latencies of requests at the same time pass at the same time; their bytes share the
-//! bandwidth.
+//! A request takes `latency` plus the time that its bytes take at `bandwidth`, or its real time if
+//! that is longer. Latencies of concurrent requests overlap; their bytes share the bandwidth.
 //!
-//! The wait takes no processor from the program: it is a sleep that the kernel does not prolong to
-//! save wake-ups. To be woken up takes some tens of microseconds all the same. So a thread that is
-//! the only one to wait wakes up a little early and waits awake for the rest; of several, all sleep
-//! to the end, and are late by that.
+//! The wait uses no processor time of the program: it is a sleep with the smallest timer slack. A
+//! wake-up still takes some tens of microseconds. So a thread that waits alone wakes up a little
+//! early and spins for the rest; if several wait, all sleep to the end, and are late by that.
 
 use std::num::NonZeroU64;
 use std::sync::Mutex;
@@ -25,7 +23,7 @@ use toml::Table;
 
 use crate::options;
 
-/// What sort of stage it is.
+/// The kind of stage.
 pub(super) const CLASSIFICATION: Classification = Classification {
     scope: Scope::Both,
     interference: Interference::OneOperation,
@@ -88,10 +86,10 @@ impl Throttle {
         });
         let bandwidth = bandwidth.transpose()?;
         if latency.is_none() && bandwidth.is_none() {
-            return Err("say latency, bandwidth or both".into());
+            return Err("set latency, bandwidth or both".into());
         }
         if bandwidth == Some(0) {
-            return Err("bandwidth is 0: nothing would ever pass".into());
+            return Err("a bandwidth of 0 would block all data".into());
         }
         let kinds = options.kinds.as_deref().map_or(Ok(REQUESTS), options::kinds)?;
         let latency = latency.unwrap_or_default();

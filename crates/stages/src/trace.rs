@@ -31,7 +31,7 @@ use self::callers::Callers;
 use self::shards::Shards;
 use crate::options;
 
-/// What sort of stage it is.
+/// The kind of stage.
 pub(super) const CLASSIFICATION: Classification = Classification {
     scope: Scope::Both,
     interference: Interference::OneOperation,

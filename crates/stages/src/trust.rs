@@ -46,18 +46,18 @@ pub(crate) struct UntrustedPath {
 #[derive(Debug, Error)]
 enum Reason {
     #[error(
-        "belongs to user {owner}, not to the caller (user {caller}): what is there is not believed"
+        "belongs to user {owner}, not to the caller (user {caller}): its contents are not trusted"
     )]
     Owner { owner: u32, caller: u32 },
     #[error(
-        "belongs to user {owner}, neither to the caller (user {caller}) nor to root: what is below it is not believed"
+        "belongs to user {owner}, neither to the caller (user {caller}) nor to root: paths below it are not trusted"
     )]
     Way { owner: u32, caller: u32 },
     #[error(
-        "can be written by others than its owner (mode {mode:o}): what is there is not believed"
+        "can be written by others than its owner (mode {mode:o}): its contents are not trusted"
     )]
     Writable { mode: u32 },
-    #[error("is open to others than its owner (mode {mode:o}); it has to have mode 700")]
+    #[error("is accessible to others than its owner (mode {mode:o}); it must have mode 700")]
     Wide { mode: u32 },
     #[error("is a symbolic link: it is not followed")]
     Link,
@@ -69,7 +69,7 @@ enum Reason {
     Names(u64),
     #[error("is reached by too many symbolic links")]
     Loop,
-    #[error("cannot be looked at: {0}")]
+    #[error("cannot be examined: {0}")]
     System(Errno),
 }
 

@@ -1,11 +1,11 @@
 //! **write-back**: collects writes in memory and writes whole blocks.
 //!
-//! Small writes cost a system call each, and a request each where storage is far away. This stage
-//! takes them into a buffer per file, in any order, over any number of files, and hands on blocks:
-//! aligned to `block` bytes, each with one write, as soon as they are full. A sequential stream of
-//! small writes becomes a sequence of aligned block writes. Where the door answers first, as the
-//! mount does, the program does not wait for a full block of such a stream to be written, unless
-//! the one before is not written yet (`deferred_block.rs`).
+//! Small writes cost a system call each, and a request each on remote storage. This stage collects
+//! them in a buffer per file, in any order, over any number of files, and forwards blocks: aligned
+//! to `block` bytes, each with one write, as soon as they are full. A sequential stream of small
+//! writes becomes a sequence of aligned block writes. Where the door answers first, as the mount
+//! does, the program does not wait for a full block of such a stream to be written, unless the one
+//! before is not written yet (`deferred_block.rs`).
 //!
 //! # Options
 //!
@@ -18,43 +18,43 @@
 //! # What programs observe
 //!
 //! Reads, sizes, positions and seeks are what they would be without the stage: all open files of
-//! this process that stand for one file share one buffer, and reads are put together from the
-//! buffer and the file. A file that was opened to append has its bytes collected where it ended,
-//! and written out by an append, so that bytes that other processes append are not overwritten.
+//! this process that refer to one inode share one buffer, and reads combine the buffer and the
+//! file. A file that was opened to append has its bytes collected where it ended, and written out
+//! by an append, so that bytes that other processes append are not overwritten.
 //!
-//! What is buffered is written out by `fsync`, `fdatasync` and `close` of any of the file's
+//! Buffered data is written out by `fsync`, `fdatasync` and `close` of any of the file's
 //! descriptors; before the file is truncated, allocated, renamed, mapped, copied from or to by the
 //! kernel, or anything else is done with it (`chmod`, `utimensat`, …); when it is shared with
 //! others (`fork`, locks, mappings); and when the process ends, if it is not killed. After a
-//! mapping, a lock or a `fork` nothing is buffered of the file any more.
+//! mapping, a lock or a `fork` the file is no longer buffered.
 //!
 //! Not buffered are writes of files that were opened with `O_DIRECT`, `O_SYNC` or `O_DSYNC`, writes
-//! with `RWF_…` flags, writes beyond 8 TiB or the process's limit of file sizes: they go straight
-//! through, after what they overlap.
+//! with `RWF_…` flags, writes beyond 8 TiB or the process's limit of file sizes: they are
+//! forwarded, after buffered data that they overlap.
 //!
 //! # Errors
 //!
-//! That a file cannot be written (`ENOSPC`, `EDQUOT`, `EIO`) is found when a block is written out.
-//! The error is what the next `write`, `fsync` or `close` of the file returns, as on NFS. What
-//! could not be written stays in the buffer, and each of these calls tries again; what `close`
-//! cannot write is lost. What cannot be written at the end of the process, after which no call
-//! could say so, is told on standard error with the file, the bytes and the error, and by the
-//! status of the process ([`LOSS_STATUS`](striate_stack::LOSS_STATUS)). A call that returns no
-//! error was told that all is well with what came before, as far as it was written.
+//! Write errors (`ENOSPC`, `EDQUOT`, `EIO`) occur when a block is written out. The next `write`,
+//! `fsync` or `close` of the file returns the error, as on NFS. Data that could not be written
+//! stays in the buffer, and each of these calls retries; data that `close` cannot write is lost.
+//! Data that cannot be written at the end of the process, when no call can return the error, is
+//! reported on standard error with the file, the bytes and the error, and by the status of the
+//! process ([`LOSS_STATUS`](striate_stack::LOSS_STATUS)). A call that returns no error means that
+//! all earlier data that was written out has been written successfully.
 //!
 //! # What is late for other processes
 //!
-//! Bytes that are buffered, and the size and times that follow from them. They are there after
-//! `fsync` or `close`, not before. A process that is killed (`SIGKILL`) loses what it had not
+//! Bytes that are buffered, and the size and times that follow from them. They are in the file
+//! after `fsync` or `close`, not before. A process that is killed (`SIGKILL`) loses what it had not
 //! synced or closed.
 //!
 //! # Limits
 //!
-//! A `write` of memory that is not there is a fault of the process rather than `EFAULT`, unless the
-//! address is plainly none (the first page, or of the kernel). The file should be opened only by
-//! names that the stage covers: under another name, for example a link, an open file does not see
-//! what is buffered. The position after a write to the end (`O_APPEND`) is where the file would end
-//! if no other process appended.
+//! A `write` of memory that is not mapped is a fault of the process rather than `EFAULT`, unless
+//! the address is certainly invalid (the first page, or of the kernel). The file should be opened
+//! only by names that the stage covers: under another name, for example a link, an open file does
+//! not see what is buffered. The position after a write to the end (`O_APPEND`) is where the file
+//! would end if no other process appended.
 
 mod buffer;
 mod deferred_block;
@@ -81,7 +81,7 @@ use super::inodes::{self, Identity};
 use super::position;
 use super::size::Size;
 
-/// What sort of stage it is.
+/// The kind of stage.
 pub(super) const CLASSIFICATION: Classification = Classification {
     scope: Scope::Data,
     interference: Interference::SeveralOperations,

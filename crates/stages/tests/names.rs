@@ -52,7 +52,11 @@ impl Who {
             return;
         };
         assert_eq!(*self.told.entry(real).or_insert(told), told, "another one: {about}");
-        assert_eq!(*self.real.entry(told).or_insert(real), real, "who another is: {about}");
+        assert_eq!(
+            *self.real.entry(told).or_insert(real),
+            real,
+            "identity of another file: {about}"
+        );
     }
 
     /// Asks for all that can be asked for, as if no stage could know what is asked next.

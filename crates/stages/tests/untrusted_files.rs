@@ -149,7 +149,7 @@ fn a_fast_place_that_others_can_write_to_is_not_used() {
     set_mode(&places.moves(), 0o755);
     let reason = ".striate-moves is open to others than its owner (mode 755)";
     places.is_not_built(reason);
-    places.is_refused("is open to others than its owner (mode 755); it has to have mode 700");
+    places.is_refused("is accessible to others than its owner (mode 755); it must have mode 700");
     set_mode(&places.moves(), 0o700);
     places.is_recovered();
 }
@@ -239,7 +239,7 @@ fn files_go_only_to_where_a_rule_is_for() {
         format!("{before}\nmaybe {secret}-new"),
     ] {
         if forged.contains("maybe") {
-            // The name that it had is not there any more.
+            // The name that it had no longer exists.
             std::fs::rename(places.root.join("x"), places.root.join("y")).unwrap();
         }
         std::fs::create_dir_all(format!("{root}-sibling")).unwrap();

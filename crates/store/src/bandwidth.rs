@@ -1,8 +1,8 @@
-//! [`Bandwidth`]: a link that lets so many bytes per second pass, in the order in which they come.
+//! [`Bandwidth`]: a limit of bytes per second, first come, first served.
 //!
-//! Bytes stand in a queue that moves at the rate of the link. So the rate may change at any time,
-//! also for bytes that wait already. The queue is whole numbers and times that are given to it,
-//! which makes it testable without a clock; [`Bandwidth`] is the queue with one.
+//! Bytes wait in a queue that moves at this rate. So the rate may change at any time, also for
+//! bytes that are already waiting. The queue is integer arithmetic on times passed to it, which
+//! makes it testable without a clock; [`Bandwidth`] is the queue with a clock.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

@@ -1,7 +1,8 @@
-//! One suite that every store passes: the contract of [`Store`], checked against a plain vector.
+//! The conformance suite that every store passes: the contract of [`Store`], checked against a
+//! plain vector.
 //!
-//! A test hands over a way to make fresh objects ([`Subject`]) and calls [`check`]. Everything is
-//! drawn from fixed seeds; a failure says which step of which seed.
+//! A test provides a way to make new objects ([`Subject`]) and calls [`check`]. Everything is drawn
+//! from fixed seeds; a failure says which step of which seed.
 #![allow(clippy::missing_panics_doc, reason = "it panics where the store breaks its contract")]
 
 mod concurrent;

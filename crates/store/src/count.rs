@@ -1,6 +1,6 @@
-//! [`Counted`]: how many operations, regions and bytes a store was asked for.
+//! [`Counted`]: a store that counts requests, regions and bytes.
 //!
-//! A list or typed request is one operation: that is what an access method is judged by.
+//! A list or typed request is one operation: access methods are compared by this count.
 
 use std::ops::{Range, Sub};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,8 +1,8 @@
 //! Typed requests on stores that do not understand them: expanded by cursors into lists.
 //!
 //! Memory is constant: at most [`BATCH`] regions are held at a time, whatever the request stands
-//! for. A batch is sorted by offset if its regions do not ascend by themselves, which is what
-//! [`Store::read_list`] asks for and what a disk likes; the bytes meant are the same.
+//! for. A batch is sorted by offset if its regions do not ascend by themselves, which
+//! [`Store::read_list`] requires and which is faster on disks; the bytes are the same.
 
 use crate::error::{Operation, StoreError};
 use crate::store::{Region, Store, TypedRequest};

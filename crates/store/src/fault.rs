@@ -1,4 +1,4 @@
-//! Faults by name: [`FaultPlan`] says which and when, [`Faulty`] makes a store have them.
+//! Injected faults: [`FaultPlan`] says which and when, [`Faulty`] is a store with them.
 //!
 //! A plan is written as text, in tests and on command lines: faults, separated by commas, each a
 //! name, `@`, the number of the operation it hits (from 1 on; `3+`: that and all later ones), and,

@@ -1,4 +1,4 @@
-//! Shared stores are stores: wrappers can be put around an `Arc<dyn Store>` as around any other.
+//! [`Store`] for shared stores, so that wrappers can be put around an `Arc<dyn Store>`.
 
 use std::ops::Range;
 use std::sync::Arc;

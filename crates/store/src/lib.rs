@@ -1,5 +1,5 @@
-//! Where bytes go: one trait for a byte-addressed object, back-ends that declare what they can do,
-//! and wrappers that add one thing each.
+//! Stores: one trait for a byte-addressed object, back-ends that declare what they can do, and
+//! wrappers that add one thing each.
 //!
 //! [`Store`] is the trait, with its contract. Back-ends: [`PosixFile`], [`MemoryStore`],
 //! [`NullStore`], and files on I/O servers ([`remote`]). Files on Lustre are striped as asked

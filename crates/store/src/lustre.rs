@@ -12,7 +12,7 @@
 //! * **Set by `ioctl(LL_IOC_LOV_SETSTRIPE)`**, which is what `llapi_file_create` does. It needs no
 //!   privilege and says so if there is a layout already. The extended attribute `lustre.lov` can be
 //!   set as well, but up to release 2.16 a start at OST 0 is taken for "any" there (LU-13062), and
-//!   a layout that is there already stays, without an error; `trusted.lov` is for administrators.
+//!   a layout that already exists stays, without an error; `trusted.lov` is for administrators.
 //! * **Read from `lustre.lov`**, which needs no privilege either, and says how long a layout is:
 //!   `ioctl(LL_IOC_LOV_GETSTRIPE)` must be given that. It does not say where the file was asked to
 //!   start, but its objects show where it does.

@@ -1,4 +1,4 @@
-//! [`NullStore`]: keeps a length and no bytes. What is measured on it is everything but storage.
+//! [`NullStore`]: a store with a length and no bytes, to measure everything except storage.
 
 use std::ops::Range;
 use std::sync::Arc;

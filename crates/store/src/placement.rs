@@ -1,4 +1,5 @@
-//! What requests mean, byte by byte: checks before anything is touched, and the walk of both sides.
+//! The bytes that a request refers to: checks before anything is touched, and the walk of both
+//! sides.
 //!
 //! [`Regions`] walks the two descriptions of a [`TypedRequest`] in step. Its bounds are checked up
 //! front: in constant time by the bounds of the copies that are touched; only where those reach

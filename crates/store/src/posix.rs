@@ -7,9 +7,9 @@
 //! # When lists go through `io_uring`
 //!
 //! Where transfers wait for a device, that is with direct I/O; in the page cache they are copies,
-//! which a ring only makes dearer. Microseconds for a list of 64 regions with gaps, plain loop /
-//! ring (2 cores, Linux 6.18, virtual disk; `--example list_transfer`, median of 500, direct of
-//! 50):
+//! which a ring only makes more expensive. Microseconds for a list of 64 regions with gaps, plain
+//! loop / ring (2 cores, Linux 6.18, virtual disk; `--example list_transfer`, median of 500, direct
+//! of 50):
 //!
 //! | region | ext4 write | ext4 read | tmpfs write | tmpfs read | ext4 direct write | ext4 direct read |
 //! | --- | --- | --- | --- | --- | --- | --- |

@@ -1,4 +1,4 @@
-//! [`Throttled`]: a store as slow as one likes.
+//! [`Throttled`]: a store with added latency and limited bandwidth.
 //!
 //! Latency is paid by each operation for itself; bandwidth is one resource that all requests of the
 //! handle share, in both directions, as on one link.

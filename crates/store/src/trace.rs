@@ -1,4 +1,4 @@
-//! [`Traced`]: what a store was asked for, when, and how long it took.
+//! [`Traced`]: a store that records its requests, with their times.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -12,7 +12,7 @@ use crate::store::{Capabilities, Lock, LockKind, Region, Store, TypedRequest};
 /// How a transfer was described.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestForm {
-    /// By an offset and a length; also what is no transfer.
+    /// By an offset and a length; also operations other than transfers.
     Contiguous,
     /// By so many regions.
     List(usize),

@@ -39,7 +39,7 @@ where
     Threads::new(threads).try_run(body)
 }
 
-/// Variables by which MPI's launchers tell a process the size of its job.
+/// Variables in which MPI launchers pass a process the size of its job.
 #[cfg(any(test, not(feature = "mpi")))]
 const JOB_SIZES: [&str; 2] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE"];
 

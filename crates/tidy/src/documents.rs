@@ -1,4 +1,4 @@
-//! What documents name, compared with the tree: files of Rust, and targets of relative links.
+//! Check of the names in documents: Rust files and targets of relative links must exist.
 
 use std::path::{Component, Path, PathBuf};
 

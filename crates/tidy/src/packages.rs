@@ -1,4 +1,4 @@
-//! Packages that can be published: what their manifests and directories need for that.
+//! Check of manifests and directories: everything that publishing a package needs.
 
 use std::path::Path;
 

@@ -1,4 +1,5 @@
-//! Comments within the configured width. Code is rustfmt's; literals may be as long as they are.
+//! Check that comments are within the configured width. Code is left to rustfmt, and literals may
+//! be longer.
 
 /// The width that a `rustfmt.toml` configures.
 pub fn configured(rustfmt: &str) -> Option<usize> {

@@ -24,7 +24,7 @@ pub struct Package {
     pub directory: String,
     /// The packages of the workspace that it uses, those only for its tests excluded; in order.
     pub uses: Vec<String>,
-    /// Its manifest, as `cargo metadata` tells it.
+    /// Its manifest, as in `cargo metadata`.
     pub manifest: Value,
     /// All files of Rust below its directory: its library, programs, tests and examples.
     pub sources: Vec<Source>,

@@ -118,7 +118,7 @@ impl BlockHeader {
         if own != checksum(&bytes[..HEADER - 4]) {
             return Err("the header of a block has another checksum");
         }
-        Self::fields(&mut input).ok_or("the header of a block makes no sense")
+        Self::fields(&mut input).ok_or("the header of a block is invalid")
     }
 
     fn fields(input: &mut Input<'_>) -> Option<Self> {

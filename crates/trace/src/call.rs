@@ -94,8 +94,8 @@ pub enum Call<F, P> {
         offset: u64,
         length: u64,
     },
-    /// `size`: what it was told to be. `mode`: `st_mode`, with the sort of file; traces of versions
-    /// 1 to 4 do not have it.
+    /// `size`: the size that was returned. `mode`: `st_mode`, with the file type; traces of
+    /// versions 1 to 4 do not have it.
     Stat {
         of: Subject<F, P>,
         flags: i32,

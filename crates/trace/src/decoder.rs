@@ -55,7 +55,7 @@ impl Decoder {
         }
     }
 
-    /// The next record, `None` after the last; `Err` if what is there is not one.
+    /// The next record, `None` after the last; `Err` if the bytes are not one.
     pub(crate) fn next(&mut self) -> Result<Option<Record>, ()> {
         // Taken out so that it can be read while the rest changes.
         let bytes = std::mem::take(&mut self.bytes);
@@ -138,8 +138,8 @@ impl Decoder {
         let (start, duration) = self.times(input)?;
         let result = result(input)?;
         let call = self.call(kind, input)?;
-        // Older ones say 0, whatever came of it; so does one that has made another descriptor,
-        // which was told after it.
+        // Older ones have 0, whatever the result; so has one that made another descriptor, which
+        // was recorded after it.
         let untold = matches!(kind, Kind::ReadDirectory | Kind::Map | Kind::Notice);
         let result = result.filter(|_| self.has_results() || !untold);
         let (outcome, known) = (result.unwrap_or(Ok(0)), result.is_some());

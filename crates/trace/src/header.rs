@@ -15,8 +15,8 @@ pub struct Header {
     pub directory: PathBuf,
     /// When it began, in nanoseconds since 1970.
     pub began: u64,
-    /// The same moment in nanoseconds of the monotonic clock, by which times are told. Processes
-    /// of one host have one.
+    /// The same moment in nanoseconds of the monotonic clock, to which times refer. Processes of
+    /// one host have one.
     pub clock: u64,
     /// What the configuration calls the stage that recorded it.
     pub label: String,

@@ -36,8 +36,7 @@ pub struct LayerRecord {
     pub outcome: Result<u64, i32>,
     /// The file.
     pub path: Arc<Path>,
-    /// What tells apart the files that the process has open in the layer; 0 if the call is on
-    /// none.
+    /// Identifies the files that the process has open in the layer; 0 if the call is on none.
     pub file: u64,
     /// Where, as the call said it.
     pub offset: Option<i64>,
@@ -185,7 +184,7 @@ impl LayerDecoder {
         Self { header, bytes, at: 0, before: 0, thread: 0, paths: Vec::new() }
     }
 
-    /// The next call, `None` after the last; `Err` if what is there is not one.
+    /// The next call, `None` after the last; `Err` if the bytes are not one.
     pub(crate) fn next(&mut self) -> Result<Option<LayerRecord>, ()> {
         // Taken out so that it can be read while the rest changes.
         let bytes = std::mem::take(&mut self.bytes);

@@ -25,7 +25,7 @@ impl LayerRecords {
     fn step(&mut self) -> Result<Option<LayerRecord>, Damage> {
         loop {
             if let Some((at, decoder)) = &mut self.decoder {
-                let wrong = |()| Damage::new(*at, "the block has something unknown in it");
+                let wrong = |()| Damage::new(*at, "the block has an unknown record");
                 if let Some(record) = decoder.next().map_err(wrong)? {
                     return Ok(Some(record));
                 }

@@ -49,7 +49,7 @@ pub struct MultiProcessWriter {
     file: BufWriter<File>,
     length: u64,
     records: u64,
-    /// Times in nanoseconds are told from here on.
+    /// Times in nanoseconds are counted from here on.
     clock: u64,
     shards: BTreeMap<u16, Encoder>,
     layers: LayerEncoder,
@@ -80,7 +80,7 @@ impl MultiProcessWriter {
         Self::on(file, path)
     }
 
-    /// The same in a file that is there, and empty.
+    /// The same in an existing, empty file.
     pub fn on(file: File, path: PathBuf) -> io::Result<Self> {
         let mut file = BufWriter::with_capacity(256 << 10, file);
         let mut preamble = [0; PREAMBLE];

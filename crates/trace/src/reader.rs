@@ -219,7 +219,7 @@ impl Trace {
         }
     }
 
-    /// The blocks as the index tells, if the file is complete.
+    /// The blocks according to the index, if the file is complete.
     fn index(&self) -> Option<Vec<BlockInfo>> {
         let end = HEADER as u64 + if self.alone { 16 } else { MULTI_PROCESS_END as u64 };
         let (end, content) = self.file.block(self.file.len()?.checked_sub(end)?).ok()??;
@@ -380,8 +380,7 @@ impl Records {
         loop {
             if let Some(decoder) = &mut self.decoder {
                 let record = decoder.next();
-                let wrong =
-                    |()| Damage::new(self.at, "the block before has something unknown in it");
+                let wrong = |()| Damage::new(self.at, "the block before has an unknown record");
                 if let Some(record) = record.map_err(wrong)? {
                     return Ok(Some(record));
                 }

@@ -68,7 +68,8 @@ impl ShardCursor {
     }
 }
 
-/// Records by the time at which calls ended. Damage is told when all that could be read has been.
+/// Records by the time at which calls ended. Damage is reported after everything that could be
+/// read.
 #[derive(Debug)]
 pub struct InOrder {
     shards: Vec<ShardCursor>,

@@ -96,7 +96,7 @@ impl Opening {
         })
     }
 
-    /// The traces as the table at the end tells, if the file is complete.
+    /// The traces according to the table at the end, if the file is complete.
     fn by_table(&self) -> Option<TraceFile> {
         const END: u64 = (HEADER + MULTI_PROCESS_END) as u64;
         let (end, content) = self.source.block(self.source.len()?.checked_sub(END)?).ok()??;

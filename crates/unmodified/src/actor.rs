@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::{Ended, Image};
 
-/// What the actor told, and what it left.
+/// The output of the actor, and the files it left.
 pub type Acted = (Ended, Image);
 
 /// Compiles the actor in two ways, as it is and as distributions build programs, into a directory.

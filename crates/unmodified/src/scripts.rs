@@ -32,8 +32,7 @@ impl Script {
             .arg(directory().join(self.file))
             .env("SCRIPTS", directory())
             .env("PYTHONDONTWRITEBYTECODE", "1")
-            // What MPI wants to hear before it runs for the superuser, as the tests do in
-            // containers.
+            // Variables that permit MPI to run as the superuser, as the tests do in containers.
             .envs([("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")]);
     }
 }

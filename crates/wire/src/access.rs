@@ -1,4 +1,4 @@
-//! Which bytes a read or write is about.
+//! The bytes that a read or write refers to.
 //!
 //! Bytes are named by their offsets in the file, and the server takes from them what lies on it. So
 //! one request, sent to all servers of a file alike but for the index, does for contiguous bytes,

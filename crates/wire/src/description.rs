@@ -1,4 +1,5 @@
-//! Datatypes by their ids: what a server remembers, and what a client knows that it remembers.
+//! Caches of datatypes by their ids: those that a server has, and those that a client knows the
+//! server to have.
 //!
 //! A description travels once and is named from then on. Both memories are bounded; when the server
 //! has forgotten one that the client thought it knew, it says so (`UnknownType`), and the client

@@ -20,7 +20,7 @@ pub enum WireError {
     /// The other side closed the stream, between two frames.
     #[error("the other side closed the connection")]
     Closed,
-    /// What came is no frame or message of this protocol, or not the one that is due.
+    /// The received bytes are not a frame or message of this protocol, or not the expected one.
     #[error("the other side does not keep to the protocol: {0}")]
     Malformed(#[from] Malformed),
     /// Bytes changed on their way.
@@ -86,7 +86,7 @@ pub enum Malformed {
         found: u32,
     },
     /// The payload is not a message.
-    #[error("the payload is no {what}: {source}")]
+    #[error("the payload is not a {what}: {source}")]
     Undecodable {
         /// What it should be.
         what: &'static str,

@@ -1,4 +1,4 @@
-//! How a connection begins: both sides agree on a version and prove that they have the same key.
+//! The handshake: both sides agree on a version and prove that they have the same key.
 //!
 //! The client sends a nonce; the server answers with its own and, if it has a key, a code over both
 //! nonces; the client checks that and answers with its code, which differs by a label so that
@@ -94,7 +94,7 @@ pub enum HandshakeError {
     #[error("the server's certificate is not for the host of the URL: {0}")]
     OtherHost(String),
     /// The certificate is not by an authority that the client believes, or not valid.
-    #[error("the server's certificate is not believed: {0}")]
+    #[error("the server's certificate is not trusted: {0}")]
     Certificate(String),
     /// The other side broke off.
     #[error("the other side broke off the handshake: {0}")]

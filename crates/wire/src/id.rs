@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 /// The name of a datatype on the wire: the first 16 bytes of the SHA-256 of its binary form.
 ///
 /// Since equal descriptions have equal binary forms, all clients have the same name for a type, and
-/// no one can give another type that name.
+/// no other type can be given that name.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TypeId(pub [u8; 16]);
 

@@ -36,7 +36,7 @@ pub enum KeyError {
     },
     /// Users other than the owner can read or change the file.
     #[error(
-        "the key in {} is no secret, since other users may use the file (mode {mode:03o}): chmod 600 {}",
+        "the key in {} is not secret, since other users may use the file (mode {mode:03o}): chmod 600 {}",
         path.display(),
         path.display()
     )]

@@ -1,4 +1,4 @@
-//! What a message may ask for at most.
+//! Limits of the fields of messages.
 //!
 //! The limits bound what a hostile or broken peer can make this side allocate or compute; honest
 //! ones do not come near. Senders are held to them as well, so that a mistake shows where it was

@@ -1,5 +1,5 @@
-//! How messages become bytes: serde with postcard, which is compact and has one description of a
-//! message for both directions.
+//! Encoding of messages: serde with postcard, which is compact and has one description of a message
+//! for both directions.
 //!
 //! Requests and replies are enums whose order is the wire format: variants and fields are only ever
 //! added at the end, with a new version of the protocol. Decoding takes all bytes or refuses them,

@@ -1,4 +1,4 @@
-//! [`Reply`]: what a server answers.
+//! [`Reply`]: the answer of a server.
 
 use serde::{Deserialize, Serialize};
 

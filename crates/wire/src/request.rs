@@ -1,4 +1,4 @@
-//! [`Request`]: what a client asks of a server.
+//! [`Request`]: a request of a client to a server.
 
 use serde::{Deserialize, Serialize};
 
@@ -93,7 +93,7 @@ pub enum Request {
         /// Its size in bytes.
         size: u64,
     },
-    /// Which I/O servers are there? The metadata server answers
+    /// Which I/O servers exist? The metadata server answers
     /// [`Reply::Servers`](crate::Reply::Servers).
     Servers,
     /// Which files are dead but not buried? The metadata server answers
@@ -134,7 +134,7 @@ pub enum Request {
         /// The lock.
         lock: u64,
     },
-    /// Make an object if it is not there, durably. An I/O server answers
+    /// Make an object if it does not exist, durably. An I/O server answers
     /// [`Reply::Done`](crate::Reply::Done).
     Touch {
         /// The id of the object.
@@ -189,7 +189,7 @@ pub enum Request {
         /// The id of the object.
         object: u64,
     },
-    /// Which objects are there? An I/O server answers [`Reply::Objects`](crate::Reply::Objects), in
+    /// Which objects exist? An I/O server answers [`Reply::Objects`](crate::Reply::Objects), in
     /// ascending order of their ids.
     Objects {
         /// The last id of the reply before; only larger ones are named.

@@ -1,4 +1,4 @@
-//! [`Traffic`]: what went over a connection.
+//! [`Traffic`]: the bytes and messages sent over a connection.
 
 use std::ops::{AddAssign, Sub};
 

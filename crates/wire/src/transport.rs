@@ -121,7 +121,7 @@ pub enum TlsError {
     #[error("cannot speak TLS: {0}")]
     Tls(#[from] rustls::Error),
     /// The host cannot be named in a certificate.
-    #[error("{0} is no name of a host")]
+    #[error("{0} is not a host name")]
     Host(String),
 }
 

@@ -28,17 +28,17 @@ use crate::{CommandError, ranks, space, terminal};
 pub(crate) use io::io_failed;
 pub(crate) use rows::{COST_COLUMNS, WIRE_COLUMNS, cost_cells, wire_cells, wire_of};
 
-/// Measure, beside peers and the limits of the machine
+/// Run benchmarks, compared with peers and the limits of the machine
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   striate bench pack                                    copies of typed memory
   striate bench tile-reader                             the paper's displays, all methods
-  striate bench strided --block 64 --api striate,posix  beside plain system calls
+  striate bench strided --block 64 --api striate,posix  compared with plain system calls
   striate bench tile-reader --servers 16                on I/O servers within the program
   striate bench block3d --store striate://host:7479     on I/O servers
-  mpiexec -n 4 striate bench ior -c -a striate,mpiio    beside MPI-IO, with --features mpi
-  mpiexec -n 4 striate bench array flash                datasets beside PnetCDF, likewise
+  mpiexec -n 4 striate bench ior -c -a striate,mpiio    compared with MPI-IO (--features mpi)
+  mpiexec -n 4 striate bench array flash                datasets compared with PnetCDF (--features mpi)
   striate bench array --help                            all benchmarks of datasets
   striate bench insitu                                  the stack under unmodified programs
   striate bench mount                                   the same through a mount")]

@@ -1,4 +1,4 @@
-//! `striate compare`: two recordings, runs or results of benchmarks side by side.
+//! `striate compare`: compares two recordings, runs or results of benchmarks.
 
 use std::path::PathBuf;
 
@@ -8,24 +8,24 @@ use striate_report::compare::{CompareError, Input, compare, render_within};
 use crate::document::Document;
 use crate::{CommandError, terminal};
 
-/// Set two recordings, runs or benchmark results side by side, and tell what changed
+/// Compare two recordings, runs or benchmark results, and show what changed
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   striate compare traces-before traces-after            recordings
-  striate compare monday.darshan tuesday.darshan        logs of jobs that Darshan watched
-  striate compare before.json after.json                what 'striate run --json --summary' wrote,
-                                                        or 'striate bench … --json', or 'striate report --json'
+  striate compare monday.darshan tuesday.darshan        Darshan logs
+  striate compare before.json after.json                output of 'striate run --json --summary',
+                                                        'striate bench … --json' or 'striate report --json'
   striate compare --json benches/results/parallel.json new.json
 
-Counts and bytes are exact. Times and rates are tested where there are several of them: over the
-calls of recordings, over the repetitions of benchmarks.")]
+Counts and bytes are compared exactly. Times and rates are tested for significance where there are
+several samples: the calls of recordings, the repetitions of benchmarks.")]
 pub(crate) struct CompareArgs {
-    /// What it is compared with: a recording, a Darshan log or a JSON document
+    /// The base of the comparison: a recording, a Darshan log or a JSON document
     a: PathBuf,
-    /// What is looked at: the same sort of thing
+    /// What is compared with it, of the same kind
     b: PathBuf,
-    /// Show what is the same on both sides, too
+    /// Also show figures that are equal on both sides
     #[arg(long)]
     all: bool,
 }
@@ -42,8 +42,8 @@ pub(crate) fn run(args: &CompareArgs, json: bool) -> Result<(), CommandError> {
 fn refused(error: CompareError) -> CommandError {
     let hint = match &error {
         CompareError::Recording(_) | CompareError::Read { .. } => "",
-        CompareError::Unknown { .. } => "'striate compare --help' tells what can be compared",
-        CompareError::Different { .. } => "both sides have to be the same sort of thing",
+        CompareError::Unknown { .. } => "'striate compare --help' lists what can be compared",
+        CompareError::Different { .. } => "both sides must be of the same kind",
     };
     CommandError::failed("cannot compare", error, hint)
 }

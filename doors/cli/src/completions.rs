@@ -1,4 +1,4 @@
-//! `striate completions`: what a shell needs to complete commands and options.
+//! `striate completions`: completion scripts for shells.
 
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;

@@ -1,4 +1,4 @@
-//! `striate describe`: everything there is to know about a description, and a picture of it.
+//! `striate describe`: the loops, size, bounds and runs of a description, and a picture of it.
 //!
 //! Nothing is walked that could be long: the answer for a billion runs comes as fast as for ten.
 
@@ -21,7 +21,7 @@ use crate::{CommandError, terminal};
 /// Bytes that a list of regions takes per region: an offset and a length.
 const LIST_ENTRY: u64 = 16;
 
-/// Show what a description means: its loops, size, bounds and runs, and a picture
+/// Explain a datatype description: its loops, size, bounds and runs, and a picture
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -45,7 +45,7 @@ pub(crate) struct DescribeArgs {
     /// The description, in the notation below; '-' reads it from standard input
     notation: String,
 
-    /// Copies, each at the extent of the one before
+    /// Number of copies, each displaced by the extent of the one before
     #[arg(long, value_name = "N", default_value_t = 1)]
     count: u64,
 

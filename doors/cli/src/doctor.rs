@@ -1,5 +1,5 @@
-//! `striate doctor`: what this program found on this machine, where, and what to do about what is
-//! missing.
+//! `striate doctor`: which parts are installed on this machine, where, and how to install missing
+//! ones.
 
 use std::env;
 use std::fmt::Write as _;
@@ -19,14 +19,14 @@ use crate::run::mpi::{self, Mpi};
 use crate::space::free_space;
 use crate::{CommandError, terminal};
 
-/// Show what was found on this machine, where, and what to do about what is missing
+/// Show which parts are installed on this machine, where, and how to install missing ones
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   striate doctor
   striate doctor --json
 
-Fails if something is missing that 'striate run' needs; all else has its own use, which is said.")]
+Fails if something is missing that 'striate run' needs. For everything else, the output says what it is used for.")]
 pub(crate) struct DoctorArgs {}
 
 /// How it is with something.
@@ -34,7 +34,7 @@ pub(crate) struct DoctorArgs {}
 #[serde(rename_all = "lowercase")]
 enum CheckState {
     Ok,
-    /// It is not there, or does not work.
+    /// It is missing, or does not work.
     Missing,
 }
 
@@ -117,7 +117,7 @@ fn text(checks: &[Check], width: Option<usize>) -> String {
     let lacking = checks.iter().filter(|check| check.needed && check.state == CheckState::Missing);
     let lacking = lacking.map(|check| check.what.as_str()).collect::<Vec<_>>();
     let last = match lacking.as_slice() {
-        [] => "'striate run' has all that it needs.".to_owned(),
+        [] => "'striate run' has everything it needs.".to_owned(),
         some => format!("'striate run' cannot work without: {}", some.join(", ")),
     };
     text + &last + "\n"
@@ -179,7 +179,10 @@ fn door(mpi: Mpi) -> Check {
         (Ok(Some(door)), _) => Check::ok(&what, door.display().to_string()),
         (Err(error), _) => Check::missing(&what, error.to_string(), mpi::remedy(mpi)),
         (Ok(None), Some(launcher)) => {
-            let found = format!("{} is here, but no door for its programs", launcher.display());
+            let found = format!(
+                "{} is installed, but there is no door for its programs",
+                launcher.display()
+            );
             Check::missing(&what, found, mpi::remedy(mpi))
         }
         (Ok(None), None) => Check::ok(&what, format!("not needed: no {} on PATH", mpi.name())),
@@ -226,15 +229,15 @@ fn namespaces() -> Check {
         Ok(status) if status.success() => Check::ok(what, kind),
         _ if !root && setting("kernel/apparmor_restrict_unprivileged_userns") == Some(1) => {
             let remedy = "as root: sysctl kernel.apparmor_restrict_unprivileged_userns=0";
-            Check::missing(what, "AppArmor keeps users from making namespaces", remedy)
+            Check::missing(what, "AppArmor prevents users from creating namespaces", remedy)
         }
         _ if !root && setting("kernel/unprivileged_userns_clone") == Some(0) => {
             let remedy = "as root: sysctl kernel.unprivileged_userns_clone=1";
-            Check::missing(what, "users may not make namespaces", remedy)
+            Check::missing(what, "users may not create namespaces", remedy)
         }
         _ if !root && setting("user/max_user_namespaces") == Some(0) => {
             let remedy = "as root: sysctl user.max_user_namespaces=1000";
-            Check::missing(what, "users may not make namespaces", remedy)
+            Check::missing(what, "users may not create namespaces", remedy)
         }
         Ok(_) => Check::missing(what, format!("{kind} are refused"), ""),
         Err(error) => Check::missing(what, format!("cannot try with unshare: {error}"), ""),
@@ -245,7 +248,7 @@ fn namespaces() -> Check {
 fn rings() -> Check {
     let what = "io_uring";
     match IoUring::new(8) {
-        Ok(_) => Check::ok(what, "the kernel gives rings"),
+        Ok(_) => Check::ok(what, "the kernel provides rings"),
         Err(error) => {
             let found = format!("{error}: plain system calls are made instead, which is slower");
             let disabled = std::fs::read_to_string("/proc/sys/kernel/io_uring_disabled");
@@ -286,7 +289,7 @@ fn cache() -> Check {
     let there = place.ancestors().find(|path| path.is_dir()).unwrap_or(Path::new("/"));
     match rustix::fs::access(there, rustix::fs::Access::WRITE_OK) {
         Ok(()) => {
-            let new = if there == place { "" } else { ", made when it is needed" };
+            let new = if there == place { "" } else { ", created when needed" };
             let kind = filesystem(there).unwrap_or_else(|| "unknown file system".into());
             Check::ok(what, format!("{} ({kind}{new})", place.display()))
         }

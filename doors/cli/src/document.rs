@@ -119,7 +119,7 @@ fn cpu_model(cpuinfo: &str) -> Option<String> {
     Some(line.split_once(':')?.1.trim().to_owned())
 }
 
-/// Type of the file system that `directory` is on, if the system tells.
+/// Type of the file system that `directory` is on, if the system reports it.
 pub(crate) fn filesystem(directory: &Path) -> Option<String> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
     filesystem_of(&directory.canonicalize().ok()?, &mounts)

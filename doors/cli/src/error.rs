@@ -49,7 +49,7 @@ pub(crate) enum CommandError {
 
 impl From<CommError> for CommandError {
     fn from(error: CommError) -> Self {
-        Self::failed("the ranks cannot go on", error, "")
+        Self::failed("the ranks cannot continue", error, "")
     }
 }
 
@@ -78,13 +78,13 @@ const fn handshake_hint(reason: &CallError) -> Option<&'static str> {
     let CallError::Connection(WireError::Handshake(error)) = reason else { return None };
     match error {
         HandshakeError::ServerSpeaksTls => {
-            Some("write striate+tls://; STRIATE_CA_FILE names the certificates that are believed")
+            Some("write striate+tls://; STRIATE_CA_FILE names the trusted certificates")
         }
         HandshakeError::ServerWithoutTls => {
             Some("write striate://, or start the server with --tls-cert and --tls-key")
         }
         HandshakeError::Certificate(_) => Some(
-            "STRIATE_CA_FILE names the file with the certificates that are believed: that of the \
+            "STRIATE_CA_FILE names the file with the trusted certificates: that of the \
              server, or of its authority",
         ),
         HandshakeError::OtherHost(_) => {

@@ -1,4 +1,4 @@
-//! `striate fs`: the files of servers, as people know them from the shell.
+//! `striate fs`: `ls`, `cp`, `mv`, `rm` and the like for files on servers.
 
 mod copy;
 mod cp;
@@ -23,7 +23,7 @@ use supervised::{supervised, unchanged};
 
 use crate::CommandError;
 
-/// List, look at, copy, move and remove files on servers, and ask the servers how they are
+/// List, copy, move and remove files on servers, and show the state of the servers
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -34,8 +34,8 @@ Examples:
 URLs are striate://host:port/path, or striate+tls:// with TLS; the port is 7479 if none is given.
 Environment:
   STRIATE_KEY_FILE   the file with the key that clients and servers share
-  STRIATE_CA_FILE    the certificates of the authorities that are believed, for TLS
-  STRIATE_PATIENCE   how long an answer is waited for, all attempts together, such as 10s")]
+  STRIATE_CA_FILE    the certificates of the trusted authorities, for TLS
+  STRIATE_PATIENCE   how long to wait for an answer, including retries, such as 10s")]
 pub(crate) struct FsArgs {
     #[command(subcommand)]
     command: FsCommand,

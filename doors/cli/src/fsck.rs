@@ -1,4 +1,4 @@
-//! `striate fsck`: whether names and objects fit together, on running servers or in their
+//! `striate fsck`: checks the consistency of names and objects, on running servers or in their
 //! directories.
 //!
 //! Running servers are looked at while files come and go, in an order in which what is well cannot
@@ -30,23 +30,23 @@ use crate::{CommandError, terminal};
 /// How long files that are being made or removed have until the second look.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Check that the names and the data of a file system fit together
+/// Check the consistency of names and data of a file system
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   striate fsck striate://io.example                  check running servers
-  striate fsck --repair striate://io.example         also remove what belongs to no file
+  striate fsck --repair striate://io.example         also remove objects of no file
   striate fsck /srv/meta /srv/io1 /srv/io2           check servers that do not run
 
 It looks for files whose objects are missing or too short, for objects of no file, for copies and removals
 that were interrupted, and for servers that do not answer. Directories are given in the order in which
-the metadata server lists its servers, and are only read. What is in files is not compared: there are
-no copies to compare it with.
+the metadata server lists its servers, and are only read. The contents of files are not verified, since
+there is no second copy.
 
-Exit status: 0 all is well or was repaired, 1 something was found, 2 it was called wrongly.")]
+Exit status: 0 no problems, or all repaired; 1 problems were found; 2 wrong usage.")]
 pub(crate) struct FsckArgs {
-    /// Remove objects of no file and what is left of copies and removals that were interrupted;
-    /// files are not touched
+    /// Remove objects of no file, files of interrupted copies and objects of interrupted removals;
+    /// other files are not touched
     #[arg(long)]
     repair: bool,
 
@@ -221,7 +221,7 @@ fn check_servers(
 /// Whether a process writes a copy that is not finished.
 fn is_being_copied(client: &Client, finding: &Finding) -> bool {
     let Finding::UnfinishedCopy { path, .. } = finding else { return false };
-    // One that is gone meanwhile has got its name, or was removed.
+    // One that no longer exists was renamed to its name, or removed.
     let Ok(file) = client.lookup(path) else { return true };
     is_in_use(client, &file)
 }
@@ -271,7 +271,8 @@ fn take_inventory(client: &Client) -> Result<Inventory, StoreError> {
 fn repair_orphan(client: &Client, highest: u64, row: &mut FindingRow) {
     let Finding::Orphan { server, object, .. } = &row.finding else { return };
     if *object >= highest {
-        row.left = Some("since it may belong to a file that is being made; try again later".into());
+        row.left =
+            Some("since it may belong to a file that is being created; try again later".into());
         return;
     }
     match client.remove_orphan(server, *object) {

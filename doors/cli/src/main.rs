@@ -50,20 +50,17 @@ use crate::error::CommandError;
     arg_required_else_help = true,
     after_help = "\
 Examples:
-  striate quickstart                                   see it work
-  striate describe 'vector(768, 3KiB, stride=7596)'    look at an access pattern
-  striate bench strided --block 64 --method all        measure one
-  striate serve --embedded 4                           try a parallel file system
-  striate run -- python3 analyse.py                    see what a program does with files
-  striate report traces -o report.html                 and what would help
-  striate mount data view                              the same for all programs that use a directory
-  striate doctor                                       what of this works on this machine
+  striate quickstart                                   a demonstration
+  striate describe 'vector(768, 3KiB, stride=7596)'    show an access pattern
+  striate bench strided --block 64 --method all        measure it  striate serve --embedded 4                           try a parallel file system
+  striate run -- python3 analyse.py                    count the file operations of a program  striate report traces -o report.html                 analyse a recording  striate mount data view                              the same for all programs that use a directory
+  striate doctor                                       what is installed on this machine
 
-Tables fit the terminal, or COLUMNS; --wide shows them whole, as a file or a pipe gets them.
-Exit status: 0 success, 1 it failed, 2 it was called wrongly."
+Tables are fitted to the terminal, or to COLUMNS; --wide shows them whole, as in files and pipes.
+Exit status: 0 success, 1 failure, 2 wrong usage."
 )]
 struct Cli {
-    /// Print one JSON document for machines instead of text
+    /// Print one JSON document instead of text
     #[arg(long, global = true)]
     json: bool,
 

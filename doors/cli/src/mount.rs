@@ -39,25 +39,24 @@ use crate::{CommandError, terminal};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  striate mount /scratch/run /mnt/run                           the same files in another place
-  striate mount /scratch/run view --stack write-back
-  striate mount data view --count                               what programs do there, told at the end
-  striate mount data view --trace traces --background           and recorded; the shell is free
+  striate mount /scratch/run /mnt/run                           the same files at another path  striate mount /scratch/run view --stack write-back
+  striate mount data view --count                               counts operations, and prints a summary at the end
+  striate mount data view --trace traces --background           records operations, in the background
   striate mount striate://io.example/run7 view                  files of I/O servers
-  striate umount view                                           unmount, and wait until everything is on the source
+  striate umount view                                           unmount, and wait until all data is on the source
   striate mount --wait view                                     wait for the end of a mount that another command unmounts
 
-SIGTERM, SIGINT and SIGHUP end it as 'striate umount' does. A plain 'umount' returns before everything is on the source;
-a note there says so, and the next mount of the same source waits for that.
+SIGTERM, SIGINT and SIGHUP end it as 'striate umount' does. A plain 'umount' returns before all data is on the source;
+a file there says so, and the next mount of the same source waits for it.
 
-Rules of a stack are about paths of SOURCE. Programs of any kind can use the mount, also those that are linked
+Rules of a stack apply to paths of SOURCE. Programs of any kind can use the mount, also those that are linked
 statically; 'striate run' does the same for one program without a mount. Users other than root need
-fusermount3 (Debian: fuse3). For servers the environment is that of 'striate fs'. docs/mount.md tells more.")]
+fusermount3 (Debian: fuse3). For servers the environment variables are those of 'striate fs'. See docs/mount.md.")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct MountArgs {
     /// The directory, or a URL of servers; with --wait alone, the POINT
     source: PathBuf,
-    /// An empty directory, where it is mounted
+    /// The mount point, an empty directory
     #[arg(required_unless_present = "wait")]
     point: Option<PathBuf>,
     /// The stages: a name that 'striate stack list' shows, or a file
@@ -78,29 +77,28 @@ pub(crate) struct MountArgs {
     /// No summary
     #[arg(long, short, conflicts_with = "summary")]
     quiet: bool,
-    /// Let the kernel believe what it was told of names and attributes for so long; changes that
-    /// are made on SOURCE itself are seen late by as much
+    /// How long the kernel caches names and attributes; changes that are made on SOURCE itself are
+    /// seen late by up to this time
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0, value_parser = seconds)]
     cache: f64,
-    /// Requests that are carried out at a time
+    /// Number of requests that are carried out at a time
     #[arg(long, value_name = "N", default_value = "8", value_parser = threads)]
     threads: NonZeroUsize,
-    /// Do not let the kernel read and write files itself that no stage wants
+    /// No passthrough: the kernel does not read and write files that no stage wants by itself
     #[arg(long)]
     no_passthrough: bool,
-    /// Return when the mount works; it is served by another process until it is unmounted
+    /// Return when the mount works; a background process serves it until it is unmounted
     #[arg(long)]
     background: bool,
-    /// Mount nothing, and return when what is mounted at the point has ended and everything is on
-    /// its source
+    /// Mount nothing; wait until the mount at this point has ended and all data is on its source
     #[arg(long, conflicts_with = "background")]
     wait: bool,
-    /// Wait for so long at most until an earlier mount of the same source has written everything;
-    /// with --wait, for the end
+    /// The longest wait for an earlier mount of the same source to write all its data; with --wait,
+    /// for the end of the mount
     #[arg(long, value_name = "SECONDS", value_parser = timeout)]
     timeout: Option<f64>,
-    /// Make the directory at the point unwritable, so that programs cannot write into it when the
-    /// mount is gone; lifted when the mount ends in order, or by 'striate umount'
+    /// Make the underlying directory unwritable, so that programs cannot write into it when the
+    /// mount is missing; undone when the mount ends in order, or by 'striate umount'
     #[arg(long)]
     guard: bool,
     /// This is that other process
@@ -123,14 +121,14 @@ fn threads(text: &str) -> Result<NonZeroUsize, String> {
     if threads.get() <= 256 { Ok(threads) } else { Err("256 are the most".into()) }
 }
 
-/// What is told when the mount works.
+/// The output when the mount works.
 #[derive(Debug, Serialize)]
 struct Ready<'a> {
     point: &'a Path,
     source: &'a str,
 }
 
-/// What is told when it has ended.
+/// The output when it has ended.
 #[derive(Debug, Serialize)]
 struct UnmountReport<'a> {
     point: &'a Path,
@@ -244,7 +242,7 @@ fn serve(
 fn check_outside(place: &Path, point: &Path) -> Result<(), CommandError> {
     if point.canonicalize().is_ok_and(|point| place.starts_with(point)) {
         return Err(CommandError::usage(
-            format!("{} is below the mount, and would have to wait for itself", place.display()),
+            format!("{} is below the mount, which would wait for itself", place.display()),
             "choose a directory beside it",
         ));
     }
@@ -279,18 +277,18 @@ fn end_by_signal(mut signals: Signals, unmounter: Unmounter) -> EndingThread {
         for (count, _) in signals.forever().enumerate() {
             if count > 0 {
                 say(
-                    "not waited for: what stages still held back is in their logs, which 'striate stack recover' brings to the source, or lost",
+                    "ended without waiting: data that stages still buffered is in their logs, from which 'striate stack recover' restores it, or lost",
                 );
                 std::process::exit(1);
             }
             let unmounter = unmounter.clone();
-            // The thread is looked for when it is there.
+            // The thread is looked up when it exists.
             let mut place = lock(&place);
             *place = Some(std::thread::spawn(move || match unmounter.unmount() {
                 Ok(UnmountKind::Unmounted) => {}
                 Ok(UnmountKind::Detached) => {
                     say(
-                        "programs still use the mount: it is gone, and what they have open there fails",
+                        "programs still use the mount: it is detached, and calls on files that they have open there fail",
                     );
                 }
                 Err(error) => say(&error.to_string()),
@@ -312,11 +310,14 @@ pub(crate) fn failed(error: MountError) -> CommandError {
     let hint = match &error {
         MountError::Source { path, error } => match error.kind() {
             NotFound => {
-                "the source comes first, and has to be there: make it, or correct its name".into()
+                "the source is the first argument, and must exist: create it, or correct its name"
+                    .into()
             }
-            NotADirectory => "a directory can be mounted: the one that the file is in?".into(),
-            NotConnected => format!("'umount -l {0}' takes the dead mount away", path.display()),
-            PermissionDenied => "the user that mounts it needs permission to list it".into(),
+            NotADirectory => {
+                "only directories can be mounted: use the one that contains the file".into()
+            }
+            NotConnected => format!("'umount -l {0}' removes the dead mount", path.display()),
+            PermissionDenied => "the user who mounts it needs permission to list it".into(),
             _ => String::new(),
         },
         MountError::Point { path, error } => match error.kind() {
@@ -325,16 +326,18 @@ pub(crate) fn failed(error: MountError) -> CommandError {
             _ => String::new(),
         },
         MountError::NotEmpty { .. } => {
-            "choose an empty directory: what is in it could not be seen".into()
+            "choose an empty directory: its contents would be hidden".into()
         }
         MountError::AlreadyMounted { path, .. } => {
             format!("'striate umount {}' ends that mount", path.display())
         }
         MountError::Dead { path, .. } => {
-            format!("'umount -l {0}' or 'fusermount3 -uz {0}' takes it away", path.display())
+            format!("'umount -l {0}' or 'fusermount3 -uz {0}' removes it", path.display())
         }
         MountError::Guard { .. } => "only the owner of the directory can guard it".into(),
-        MountError::Within { .. } => "choose directories beside each other".into(),
+        MountError::Within { .. } => {
+            "choose directories of which neither contains the other".into()
+        }
         MountError::NoFuse(error) if error.kind() == PermissionDenied => {
             "root can let all users use it, as most systems do: chmod 666 /dev/fuse".into()
         }
@@ -345,13 +348,13 @@ pub(crate) fn failed(error: MountError) -> CommandError {
             "users other than root need fusermount3 (Debian: fuse3)".into()
         }
         MountError::Unsettled(_) => {
-            "'striate stack recover STACK SOURCE' finishes what stages left behind".into()
+            "'striate stack recover STACK SOURCE' recovers files that stages left behind".into()
         }
         _ => String::new(),
     };
     let attempted = match &error {
         MountError::Unmount { .. } | MountError::Unsettled(_) | MountError::Session(_) => {
-            "the mount did not end well"
+            "the mount did not end cleanly"
         }
         _ => "there is no mount",
     };

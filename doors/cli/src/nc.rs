@@ -1,4 +1,4 @@
-//! `striate nc`: netCDF classic files, looked at, checked, converted, divided and compared.
+//! `striate nc`: shows, checks, converts, divides and compares netCDF classic files.
 //!
 //! A partitioned dataset is one thing to all of them, by the name of its master.
 
@@ -35,11 +35,11 @@ use crate::fs::Location;
 /// More threads than this do not copy faster.
 const MOST_THREADS: usize = 16;
 
-/// Look at, check, convert, divide and compare netCDF files (CDF-1, CDF-2 and CDF-5)
+/// Show, check, convert, divide and compare netCDF files (CDF-1, CDF-2 and CDF-5)
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  striate nc header ocean.nc                                what is in it, as CDL
+  striate nc header ocean.nc                                its definitions, as CDL
   striate nc dump -v time,depth striate://io.example/ocean.nc
   striate nc copy --format cdf5 ocean.nc striate://io.example/ocean.nc
   striate nc compare ocean.nc striate://io.example/ocean.nc
@@ -117,7 +117,7 @@ fn open(comm: &Arc<dyn Comm>, path: &Path) -> Result<Dataset, CommandError> {
     open_as(comm, path, &options()?)
 }
 
-/// Opens a dataset to read it, also if not all of its partitions are there. Collective.
+/// Opens a dataset to read it, also if some of its partitions are missing. Collective.
 fn open_partial(comm: &Arc<dyn Comm>, path: &Path) -> Result<Dataset, CommandError> {
     let mut options = options()?;
     options.partitioning.partial = true;
@@ -148,7 +148,7 @@ fn options() -> Result<Options, CommandError> {
 
 /// What to say about `STRIATE_HINTS`.
 fn hints(error: FileError) -> CommandError {
-    CommandError::failed("cannot use STRIATE_HINTS", error, "it is name=value;name=value")
+    CommandError::failed("cannot use STRIATE_HINTS", error, "write name=value;name=value")
 }
 
 /// What to say when something failed with a dataset.
@@ -179,7 +179,7 @@ fn hint(error: &ArrayError) -> String {
 
 /// What to do with a file of netCDF-4.
 fn of_netcdf_4(file: &str) -> String {
-    format!("if it is of netCDF-4, 'nccopy -k cdf5 {file} NEW.nc' makes a classic file of it")
+    format!("if it is of netCDF-4, 'nccopy -k cdf5 {file} NEW.nc' converts it to a classic file")
 }
 
 /// A file as bytes, to be read by this rank alone.
@@ -194,7 +194,7 @@ fn store(path: &Path) -> Result<Box<dyn Store>, CommandError> {
 fn place(path: &Path) -> Result<Location, CommandError> {
     Location::new(path.into()).map_err(|error| {
         CommandError::usage(
-            format!("{} is no URL: {error}", path.display()),
+            format!("{} is not a URL: {error}", path.display()),
             "URLs are striate://host:port/path",
         )
     })

@@ -1,4 +1,4 @@
-//! [`write_whole`]: a file that a command writes has its name when it is whole.
+//! [`write_whole`]: writes a file that gets its name when it is complete.
 //!
 //! Until then it is a [`PartFile`]: the file that had the name before stays as it is if the command
 //! fails, is killed, or the disk is full. The next command that writes this name removes the parts

@@ -1,4 +1,4 @@
-//! `striate probe`: how fast storage targets are, and which of them are worth using.
+//! `striate probe`: the bandwidths of storage targets, and the choice of those to use.
 
 mod plot;
 mod progress;
@@ -27,7 +27,7 @@ use crate::table::{Side, Table};
 use crate::time::length;
 use crate::{CommandError, ranks, signals, space, terminal};
 
-/// Write to storage targets, see how fast each is, and which to leave out
+/// Measure the bandwidth of storage targets, and choose those to use
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -36,34 +36,34 @@ Examples:
   striate probe /lustre#0 /lustre#1 /lustre#2 --size 64MiB   storage targets of a Lustre mount
   mpiexec -n 16 striate probe /lustre#{0..155} --json        ranks share the targets
 
-A target is a directory, a URL (striate://host:port/path), or one of these with #N behind it: the server,
+A target is a directory, a URL (striate://host:port/path), or one of these followed by #N: the server,
 or the storage target of a Lustre mount, of that number. A URL without a number stands for all its servers.
 
-Together, i targets give i × B, B being the bandwidth of the slowest. Targets are used from the fastest on
-until that has fallen by more than --delta of its highest value. The data is written around the page cache,
-or made durable where that is not possible, and removed in any case.")]
+Together, i targets give i × B, where B is the bandwidth of the slowest. Targets are used from the fastest on
+until this product has fallen by more than --delta of its highest value. The data is written around the page
+cache, or made durable where that is not possible, and removed in any case.")]
 pub(crate) struct ProbeArgs {
     /// Directories, servers, storage targets of a Lustre mount
     #[arg(required = true, value_name = "TARGET")]
     targets: Vec<StorageTarget>,
 
-    /// How much to write to each target
+    /// Bytes to write to each target
     #[arg(long, value_name = "SIZE", default_value = "16MiB", value_parser = size())]
     size: u64,
 
-    /// The part of the highest i × B that may be given up to use more targets
+    /// The fraction of the highest i × B that may be given up to use more targets
     #[arg(long, value_name = "PART", default_value_t = ProbeOptions::default().delta, value_parser = delta)]
     delta: f64,
 
-    /// How many targets a rank measures at once
+    /// Number of targets that a rank measures at once
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..))]
     at_once: u16,
 
-    /// How long one target may take; what was written until then counts
+    /// Time limit for one target; the bytes written until then count
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = limit)]
     limit: Duration,
 
-    /// Take what was measured before, if it is not older than this
+    /// Use an earlier measurement if it is not older than this
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     reuse: Option<Duration>,
 
@@ -91,7 +91,7 @@ fn delta(text: &str) -> Result<f64, String> {
 
 fn limit(text: &str) -> Result<Duration, String> {
     match parse_duration(text) {
-        Ok(Duration::ZERO) => Err("must be more than nothing".into()),
+        Ok(Duration::ZERO) => Err("must be more than 0".into()),
         other => other.map_err(|error| error.to_string()),
     }
 }

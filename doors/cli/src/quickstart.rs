@@ -1,4 +1,4 @@
-//! `striate quickstart`: what the program does, shown on a block-distributed array.
+//! `striate quickstart`: a demonstration on a block-distributed array.
 //!
 //! The array is a cube of integers, distributed over some ranks: each rank's block is described,
 //! packed out of the array, checked against coordinates counted by hand, and unpacked into a second
@@ -57,7 +57,8 @@ pub(crate) struct QuickstartArgs {
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=4096))]
     ranks: u64,
 
-    /// The directory for the file, which is removed; by default the temporary one
+    /// The directory for the file, which is removed afterwards; by default the system's temporary
+    /// directory
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 
@@ -374,7 +375,7 @@ fn next(
     let example = quoted(&example);
     try_out("draw a block", &[&[own, "describe", &example, "--svg block.svg"]]);
     let trace = quoted_path(recorded.trace());
-    try_out("what the requests of this program tell", &[&[own, "report", &trace]]);
+    try_out("a report on the requests of this program", &[&[own, "report", &trace]]);
     try_out("see what another program does with files", &[&[own, "run", "-- ls -l"]]);
     let strided: &[&str] = &[own, "bench strided", "--block 64", "--api striate,posix"];
     let tiles: &[&str] =

@@ -1,4 +1,4 @@
-//! Ranks to work with: those of the MPI job if there is one, threads otherwise.
+//! The ranks of a command: those of the MPI job if there is one, threads otherwise.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! `striate replay`: what programs did is done again, somewhere else or with other stages.
+//! `striate replay`: repeats the calls of a recording, in another directory, on a store or with
+//! other stages.
 
 mod summary;
 
@@ -13,22 +14,19 @@ use crate::document::Document;
 use crate::trace::bar::{RecordingBar, interrupted_by_signal};
 use crate::{CommandError, stack, terminal};
 
-/// Carry out a recording again, and compare what comes of it
+/// Repeat the calls of a recording, and compare the results
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   striate run --trace traces -- ./simulation               record a program
-  striate replay traces                                    do the same again, at the same pace
-  striate replay traces --timing as-fast                   as fast as it goes
-  striate replay traces --stack write-back --timing think
-                                                           what would this stack change?
-  striate replay traces --trace again --strict             and record that; fail if anything differs
+  striate replay traces                                    repeat its calls, at the recorded times  striate replay traces --timing as-fast                   as fast as possible  striate replay traces --stack write-back --timing think
+                                                           the effect of a stack  striate replay traces --trace again --strict             record the replay; fail if results differ
   striate replay traces --store striate://io.example/try   try it on I/O servers
 
-Files are made in a new directory, which is removed afterwards: what was there before the recording, with
-generated contents. Rules of a stack are for paths as they were recorded. docs/replay.md tells more.")]
+Files that existed before the recording are created in a new directory, with generated contents; the directory is
+removed afterwards. Rules of a stack apply to the recorded paths. See docs/replay.md.")]
 pub(crate) struct ReplayArgs {
-    /// A trace, a merged one, or a directory of traces
+    /// A trace, a merged file of traces, or a directory of traces
     recording: PathBuf,
     /// The stages that calls pass through: a name that 'striate stack list' shows, or a file
     #[arg(long, value_name = "STACK", conflicts_with = "store")]
@@ -36,7 +34,7 @@ pub(crate) struct ReplayArgs {
     /// The directory that stands for '/': the recorded /data/x is DIR/data/x
     #[arg(long, value_name = "DIR", conflicts_with = "store")]
     root: Option<PathBuf>,
-    /// Keep the directory that is made if --root is not given
+    /// Keep the directory that is created if --root is not given
     #[arg(long, conflicts_with_all = ["root", "store"])]
     keep: bool,
     /// Allow '--root /', where the recorded files themselves are written
@@ -46,26 +44,26 @@ pub(crate) struct ReplayArgs {
     /// calls)
     #[arg(long, value_name = "TIMING", default_value = "as-recorded")]
     timing: Timing,
-    /// Files are on a store: a directory, 'memory', or striate://host:port/path
+    /// A store for the files: a directory, 'memory', or striate://host:port/path
     #[arg(long, value_name = "URL")]
     store: Option<StoreAt>,
-    /// How calls with several parts of memory become requests to a store: posix or list
+    /// How calls with several memory buffers become requests to a store: posix or list
     #[arg(long, value_name = "METHOD", requires = "store")]
     method: Option<VectorMethod>,
     /// Record the replay in files of this directory
     #[arg(long, value_name = "DIR", conflicts_with = "store")]
     trace: Option<PathBuf>,
-    /// Exit with status 1 if anything comes out otherwise than recorded
+    /// Exit with status 1 if a result differs from the recording
     #[arg(long)]
     strict: bool,
-    /// List so many differences; all are counted
+    /// Number of differences that are listed; all are counted
     #[arg(long, value_name = "N", default_value_t = 20)]
     differences: usize,
-    /// Space that files may take, such as 10GiB [default: 80 % of what is free where they are
-    /// made]
+    /// Space that files may take, such as 10GiB [default: 80 % of the free space of the file
+    /// system]
     #[arg(long, value_name = "SIZE", value_parser = space)]
     max_space: Option<u64>,
-    /// Threads that act out the recorded ones, at most
+    /// Limit of the number of threads that repeat the recorded ones
     #[arg(long, value_name = "N", default_value_t = 2048)]
     workers: usize,
 }
@@ -133,7 +131,7 @@ fn onto(args: &ReplayArgs) -> Result<ReplayTarget, CommandError> {
     if real && !args.yes {
         return Err(CommandError::usage(
             "--root / lets the replay write and remove the recorded files themselves",
-            "say --yes as well if that is meant; without --root, a new directory is used",
+            "give --yes as well if that is intended; without --root, a new directory is used",
         ));
     }
     Ok(ReplayTarget::Directory(root.clone()))
@@ -142,8 +140,10 @@ fn onto(args: &ReplayArgs) -> Result<ReplayTarget, CommandError> {
 fn failed(error: ReplayError) -> CommandError {
     let hint = match &error {
         ReplayError::TooManyThreads { .. } => "--workers N allows more",
-        ReplayError::Space { .. } => "--max-space SIZE allows more, --root DIR is another place",
-        ReplayError::Make { .. } => "--root DIR chooses another place",
+        ReplayError::Space { .. } => {
+            "--max-space SIZE allows more, --root DIR selects another place"
+        }
+        ReplayError::Make { .. } => "--root DIR selects another place",
         _ => "",
     };
     match error {

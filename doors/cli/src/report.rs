@@ -1,4 +1,4 @@
-//! `striate report`: what a recording tells, as a page, as text or for machines.
+//! `striate report`: the analysis of a recording, as a page, as text or as JSON.
 
 mod interrupt;
 mod progress;
@@ -26,24 +26,18 @@ use crate::document::Document;
 use crate::output::write_whole;
 use crate::{CommandError, terminal};
 
-/// Explain what a recorded program does with files, and what would help
+/// Analyse the file operations of a recorded program, and give advice
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   striate run --trace traces -- ./simulation input.nml    record
-  striate report traces                                   look at it here
-  striate report traces -o report.html                    or in a browser
-  striate report traces --what-if auto -o report.html     try what is advised
-  striate report traces --what-if my-stack.toml
-  striate report traces --write-stack stack.toml          keep the stack that is advised
-  striate report traces --stack slow.toml --what-if my-stack.toml
-                                                          it ran with slow.toml already
-  striate report --json traces
-  striate report job.darshan -o report.html               the log of a job that Darshan watched
-
+  striate report traces                                   print a report  striate report traces -o report.html                    or write a page for browsers  striate report traces --what-if auto -o report.html     measure the advice  striate report traces --what-if my-stack.toml
+  striate report traces --write-stack stack.toml          save the advised stack  striate report traces --stack slow.toml --what-if my-stack.toml
+                                                          the program already ran with slow.toml  striate report --json traces
+  striate report job.darshan -o report.html               a Darshan log
 A recording is a trace, a file of several ('striate trace merge'), or a directory of traces. Logs of
-Darshan (3.0 to 3.5) are read as they are; with DXT they have a time line and advice, too. What
-is damaged is read up to the damage. docs/report.md tells what the rules of the advice are.")]
+Darshan (3.0 to 3.5) are read directly; with DXT they have a time line and advice, too. Damaged files
+are read up to the damage. docs/report.md lists the rules of the advice.")]
 pub(crate) struct ReportArgs {
     /// The recording, or a Darshan log
     recording: PathBuf,
@@ -53,24 +47,22 @@ pub(crate) struct ReportArgs {
     /// Print text, also if a page is written
     #[arg(long, conflicts_with = "json")]
     text: bool,
-    /// Repeat the recording with this stack and tell what changes; 'auto' for those that are
-    /// advised
+    /// Replay the recording with this stack and report the effect; 'auto' for the advised stacks
     #[arg(long, value_name = "STACK")]
     what_if: Vec<PathBuf>,
-    /// The stack that the program was recorded with: those that are tried are put above it
+    /// The stack that the program was recorded with: the stacks that are tried are put above it
     #[arg(long, value_name = "STACK", requires = "what_if")]
     stack: Option<PathBuf>,
-    /// Where the recording is repeated; without it, where its files were, if that is here
+    /// Directory of the replay; by default beside the recorded files, if that directory exists
     #[arg(long, value_name = "DIR", requires = "what_if")]
     what_if_root: Option<PathBuf>,
-    /// All stacks together are tried for so long at most
+    /// Time limit for all stacks together
     #[arg(long, value_name = "TIME", requires = "what_if", default_value = "10m", value_parser = parse_duration)]
     what_if_time: Duration,
-    /// Write the stack that the advice offers to this file, for 'striate run --stack FILE --
-    /// PROGRAM'
+    /// Write the advised stack to this file, for 'striate run --stack FILE -- PROGRAM'
     #[arg(long, value_name = "FILE")]
     write_stack: Option<PathBuf>,
-    /// Files in the table
+    /// Number of files in the table
     #[arg(long, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u16).range(1..=500))]
     files: u16,
 }
@@ -150,9 +142,9 @@ fn open(
 fn write_stack(path: &Path, model: &Model) -> Result<(), CommandError> {
     let Some((finding, stack)) = advice::offered(&model.findings) else {
         let hint = if model.findings.iter().any(Finding::is_refuted) {
-            "the stacks that were advised were tried and make it slower"
+            "the advised stacks were measured and make it slower"
         } else {
-            "'striate report' tells what stands out"
+            "'striate report' shows the findings"
         };
         return Err(CommandError::failed("no stack was written", "the advice offers none", hint));
     };
@@ -191,9 +183,7 @@ pub(crate) fn refused(error: RecordingError) -> CommandError {
         RecordingError::Empty(_) => {
             "'striate run --trace DIR -- PROGRAM' records a program into a directory"
         }
-        RecordingError::Trace(_) => {
-            "'striate trace import' makes recordings of what other tools wrote"
-        }
+        RecordingError::Trace(_) => "'striate trace import' imports the output of other tools",
         _ => "",
     };
     CommandError::failed("cannot open the recording", error, hint)

@@ -38,21 +38,20 @@ const STACK: &str = "STRIATE_STACK";
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  striate run -- ./simulation input.nml                         count what it does
-  striate run --trace traces -- python3 analyse.py              and record it
-  striate run --stack write-back -- ./simulation                with small writes collected
-  striate run --json --summary counts.json -- make -j4
+  striate run -- ./simulation input.nml                         count its calls  striate run --trace traces -- python3 analyse.py              and record it
+  striate run --stack write-back -- ./simulation                collect small writes  striate run --json --summary counts.json -- make -j4
   striate run --mount --stack combine -- ./static-program       also static and Go programs
   striate run -- mpiexec -n 4 ./simulation                      ranks on this node, with the MPI-IO door
   mpiexec -n 4 striate run ./simulation                         each rank for itself
 
-The program and all that it starts are followed, unless they are linked statically, written in Go, or have
-special rights. With --mount they are followed whatever they are, in one directory: it is mounted over itself, for
-the program only (as 'striate mount' does for all programs; users other than root need user namespaces). MPI launchers (mpiexec, mpirun, orterun, prterun, srun, and their forms with the name of an MPI)
-are recognised, also behind timeout, env and the like: MPI-IO of the ranks is then carried out by
-Striate, and recorded above the calls on files that it causes. The exit status is the program's, 74 in
-the place of 0 if something that it has written could not be brought to where it belongs, 128 + n if signal n ended it,
-127 if it is not there.
+The program and all its children are intercepted, unless they are linked statically, written in Go, or have
+special rights. With --mount all programs are intercepted, in one directory: it is mounted over itself, for
+the program only (as 'striate mount' does for all programs; users other than root need user namespaces).
+MPI launchers (mpiexec, mpirun, orterun, prterun, srun, and their variants with the name of an MPI)
+are recognised, also after timeout, env and the like: MPI-IO of the ranks is then carried out by
+Striate, and recorded above the calls on files that it causes. The exit status is that of the program; 74
+instead of 0 if data that it has written did not reach its file; 128 + n if signal n ended it;
+127 if the program does not exist.
 Environment:
   STRIATE_PRELOAD   the library libstriate_preload.so, if it is not where 'striate doctor' looks
   STRIATE_MPIIO     the MPI-IO door, if it is not beside this program as libstriate_mpiio_openmpi.so or
@@ -71,17 +70,17 @@ pub(crate) struct RunArgs {
     /// Write the summary to this file instead of standard error
     #[arg(long, value_name = "FILE")]
     summary: Option<PathBuf>,
-    /// No summary, and nothing is counted for it
+    /// No summary, and no counting for it
     #[arg(long, short, conflicts_with_all = ["summary", "counters", "json"])]
     quiet: bool,
-    /// By a mount that only the program sees, instead of a library: serves every program, in its
-    /// working directory or DIR and below
+    /// Use a mount that only the program sees, instead of a library: works for every program, in
+    /// its working directory or DIR and below
     #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true, default_missing_value = ".")]
     mount: Option<PathBuf>,
     /// The MPI-IO door for the ranks, a library built for their MPI
     #[arg(long, value_name = "FILE")]
     mpiio: Option<PathBuf>,
-    /// MPI-IO stays the MPI library's own; only its calls on files are seen
+    /// Leave MPI-IO to the MPI library; only its calls on files are intercepted
     #[arg(long, conflicts_with = "mpiio")]
     no_mpiio: bool,
     /// The program and its arguments
@@ -94,7 +93,7 @@ pub(crate) struct RunArgs {
     command: Vec<OsString>,
 }
 
-/// What is started, and the libraries that the loader is told of.
+/// The program that is started, and the libraries passed to the loader.
 struct Started {
     words: Vec<OsString>,
     libraries: OsString,

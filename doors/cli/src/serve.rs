@@ -1,4 +1,4 @@
-//! `striate serve`: a server of a parallel file system, or a few of them to try it.
+//! `striate serve`: a server of a parallel file system, or several in one process.
 //!
 //! It prints one line as soon as clients may connect. From then on its messages are in the log
 //! on standard error, until a signal ends it: the first lets requests finish, a second does not
@@ -34,26 +34,25 @@ Examples:
   striate serve --meta --data /srv/striate          one server for this machine
   striate serve --data /srv/io --listen 10.0.0.2:7479 --key-file /etc/striate/key
   striate serve --data /srv/meta --listen 10.0.0.1:7479 --key-file /etc/striate/key \\
-      --meta --servers 10.0.0.2:7479,10.0.0.3:7479  the server that keeps the names
-  striate serve --config /etc/striate/striate.toml --print-config
+      --meta --servers 10.0.0.2:7479,10.0.0.3:7479  the metadata server  striate serve --config /etc/striate/striate.toml --print-config
 
 The first word of the line that it prints is the URL or the address; --json prints it as JSON.
-SIGTERM and SIGINT let requests in progress finish and end the server; a second one does not wait.")]
+On SIGTERM and SIGINT the server finishes requests in progress and ends; a second signal ends it at once.")]
 pub(crate) struct ServeArgs {
-    /// The directory that all is stored in; made if it is not there
+    /// The data directory; created if it does not exist
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
 
-    /// Where to listen: an address or the name of a host, and a port; with port 0, on any free
-    /// port
+    /// Where to listen: an address or a host name, and a port; port 0 means any free port
     #[arg(long, value_name = "HOST:PORT", value_parser = parse_address)]
     listen: Option<SocketAddr>,
 
-    /// Keep the names of files
+    /// Be the metadata server, which stores the names of files
     #[arg(long)]
     meta: bool,
 
-    /// For --meta: all I/O servers as clients reach them, in an order that stays [default: itself]
+    /// For --meta: the addresses of all I/O servers for clients, in an order that must not change
+    /// [default: itself]
     #[arg(long, value_name = "A,B,...", value_delimiter = ',')]
     servers: Option<Vec<String>>,
 
@@ -61,7 +60,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
 
-    /// The certificate in PEM format; clients must speak TLS then
+    /// The certificate in PEM format; clients must then use TLS
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
 
@@ -77,11 +76,11 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "HOST:PORT", value_parser = parse_address)]
     metrics: Option<SocketAddr>,
 
-    /// Hold each read and write of data back, to see what distance costs
+    /// Delay each read and write of data, as a distant server would
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     delay: Option<Duration>,
 
-    /// Let no more bytes of data pass in a second, to see what a slow server costs; e.g. 40MiB
+    /// Limit the data per second, as on a slow server; e.g. 40MiB
     #[arg(long, value_name = "SIZE", value_parser = rate)]
     bandwidth: Option<u64>,
 
@@ -102,7 +101,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "LEVEL", default_value = "info", hide_possible_values = true, value_parser = level())]
     log: LevelFilter,
 
-    /// Print the configuration that these options and the file come to, and serve nothing
+    /// Print the configuration that results from the options and the file, and serve nothing
     #[arg(long, conflicts_with = "embedded")]
     print_config: bool,
 }
@@ -280,7 +279,7 @@ fn allow_many_files() {
 fn failed(error: ServerError) -> CommandError {
     let hint = match &error {
         ServerError::Settings(text) => {
-            let hint = "'striate serve --print-config' shows what the options come to";
+            let hint = "'striate serve --print-config' shows the resulting configuration";
             return CommandError::usage(format!("the settings cannot be used: {text}"), hint);
         }
         ServerError::OpenToAnyone { .. } => "give --key-file FILE, or --allow-anyone",

@@ -1,4 +1,4 @@
-//! Commands for people to paste: words as a shell takes them, and how this program is called.
+//! Commands to paste: words quoted for a shell, and the name of this program.
 
 use std::env;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! Signals that ask a command to end: it may finish in order, but a second one does not wait.
+//! Signals that end a command: after the first one it may finish in order, the second one ends it
+//! at once.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

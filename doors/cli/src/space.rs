@@ -1,5 +1,4 @@
-//! Free space: what a command is about to write is refused before the first byte if it does not
-//! fit.
+//! Free space: a command refuses to write what does not fit, before the first byte.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! `striate stack`: the stages that programs can be run with, and files that put them together.
+//! `striate stack`: the stages, and the files that combine them to stacks.
 
 mod check;
 mod list;
@@ -14,17 +14,16 @@ use striate_stack::{Configuration, ConfigurationError};
 
 use crate::CommandError;
 
-/// List the stages and stacks that programs can be run with, check a stack, finish what one left
-/// behind
+/// List stages and stacks, check a stack, recover files that a stack has left behind
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  striate stack list                     which stages there are, and which stacks come along
+  striate stack list                     the stages, and the built-in stacks
   striate run --stack write-back -- ./simulation
   striate stack show write-back > my.toml
-  striate stack check my.toml            what a file makes of stages
+  striate stack check my.toml            the chain of stages in a file
 
-docs/stack.md tells how to write such files.")]
+docs/stack.md describes such files.")]
 pub(crate) struct StackArgs {
     #[command(subcommand)]
     command: StackCommand,
@@ -67,7 +66,7 @@ pub(crate) fn refused(path: &Path, error: &ConfigurationError) -> CommandError {
     let hint = match error {
         ConfigurationError::Unreadable { .. } => "",
         ConfigurationError::Stage { .. } => "'striate stack list' shows which stages there are",
-        _ => "docs/stack.md tells how such files are written",
+        _ => "docs/stack.md describes such files",
     };
     let attempted = format!("{} is not a stack", path.display());
     CommandError::failed(attempted, error.to_string().trim_end().to_owned(), hint)

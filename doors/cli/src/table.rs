@@ -1,4 +1,4 @@
-//! [`Table`]: columns that line up, and fit the terminal.
+//! [`Table`]: a table whose columns are aligned and fit the terminal.
 
 pub(crate) use striate_report::table::Side;
 

@@ -44,7 +44,7 @@ fn width_of(stream: impl AsFd) -> Option<usize> {
 
 /// Prints the whole answer of a command as it is, without colours where they are not wanted.
 ///
-/// A reader that went away (`striate … | head`) has seen enough: that is no failure.
+/// A closed pipe (`striate … | head`) is not a failure.
 pub(crate) fn print(text: &str) -> Result<(), CommandError> {
     let mut stdout = anstream::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {

@@ -1,4 +1,4 @@
-//! How points and lengths of time are shown to people.
+//! Formatting of points in time and durations.
 
 use std::time::Duration;
 

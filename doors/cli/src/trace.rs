@@ -1,5 +1,4 @@
-//! `striate trace`: recordings of what programs did with files, looked at, put together, cut and
-//! translated.
+//! `striate trace`: shows, merges, cuts, exports and imports recordings.
 
 pub(crate) mod bar;
 mod cut;
@@ -21,18 +20,16 @@ use self::bar::RecordingBar;
 use crate::CommandError;
 use crate::output::write_whole;
 
-/// Look at recordings of what programs did with files; merge, cut, export and import them
+/// Show, merge, cut, export and import recordings of programs' file operations
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  striate run --trace traces -- ./simulation            make a recording
-  striate trace show traces --path '*.nc' --kind write  what was written to some files
-  striate trace stats traces                            what it comes to
-  striate trace merge traces -o run.trace               one file
+  striate run --trace traces -- ./simulation            record a program  striate trace show traces --path '*.nc' --kind write  what was written to some files
+  striate trace stats traces                            totals  striate trace merge traces -o run.trace               one file
   striate trace export run.trace --format perfetto -o run.json
   striate trace import strace.txt -o run.trace
 
-A recording is a trace, a merged file, or a directory of traces. docs/traces.md tells more.")]
+A recording is a trace, a merged file, or a directory of traces. See docs/traces.md.")]
 pub(crate) struct TraceArgs {
     #[command(subcommand)]
     command: TraceCommand,
@@ -83,7 +80,7 @@ fn watched(path: &Path, what: &'static str, bar: &RecordingBar) -> Result<Record
     Ok(recording)
 }
 
-/// What is said of a result that is not there because a signal came.
+/// The message about a result that is missing because of a signal.
 fn nothing_left(output: &Path) -> String {
     format!("nothing is left of {}", output.display())
 }
@@ -105,12 +102,12 @@ fn warn(complaints: &[String]) {
 fn refused(error: RecordingError) -> CommandError {
     let hint = match &error {
         RecordingError::Trace(_) | RecordingError::Empty(_) => {
-            "'striate run --trace DIR' makes recordings; 'striate trace import' reads those of others"
+            "'striate run --trace DIR' makes recordings; 'striate trace import' imports the output of other tools"
         }
-        RecordingError::UnknownFormat(_) => "say what it is by --format",
-        RecordingError::Within(_) => "give it a place elsewhere by -o",
+        RecordingError::UnknownFormat(_) => "give the format with --format",
+        RecordingError::Within(_) => "choose another place with -o",
         RecordingError::Write { error, .. } if error.kind() == ErrorKind::AlreadyExists => {
-            "give it another name by -o"
+            "choose another name with -o"
         }
         _ => "",
     };

@@ -148,7 +148,7 @@ fn what_cannot_be_is_refused() {
         (&["array", "s3d", "--api", "hdf5"][..], "there is no API 'hdf5'"),
         (&["array", "s3d", "--api", "pnetcdf"], "pnetcdf"),
         (&["array", "open", "--api", "raw"], "no header"),
-        (&["array", "s3d", "--servers", "2", "--api", "raw"], "none on servers"),
+        (&["array", "s3d", "--servers", "2", "--api", "raw"], "not on servers"),
         (&["array", "s3d", "--hint", "cb_nodes=many"], "cb_nodes"),
         (&["array", "s3d", "--format", "hdf5"], "cdf5"),
         (&["array", "s3d", "--layouts", "plain"], "--servers"),
@@ -159,7 +159,7 @@ fn what_cannot_be_is_refused() {
         (&["array", "s3d", "--bandwidth", "1MiB"], "--servers"),
         (&["array", "netcdf-bench", "--block", "1x2"], "3 numbers"),
         (&["flash", "--api", "pnetcdf"], "pnetcdf"),
-        (&["tile-reader", "--api", "pnetcdf"], "datasets only"),
+        (&["tile-reader", "--api", "pnetcdf"], "only supports datasets"),
         (&["array", "coll-perf", "--edge", "100000"], "memory"),
     ] {
         let output = striate(&[&["bench"], arguments].concat());

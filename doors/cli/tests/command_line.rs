@@ -594,7 +594,7 @@ fn bench_called_wrongly_is_2() {
         (&["ior", "-n", "0"], "0"),
         (&["ior", "--api", "socket"], "servers"),
         (&["strided", "--servers", "2", "--api", "striate,socket"], "calls in one piece"),
-        (&["ior", "--servers", "2", "--api", "posix"], "file systems only"),
+        (&["ior", "--servers", "2", "--api", "posix"], "only supports files of file systems"),
         (&["ior", "--servers", "0"], "0"),
         (&["ior", "--servers", "2", "--store", "striate://h"], "cannot be used with"),
         (&["ior", "--store", "/tmp"], "begins neither"),

@@ -75,5 +75,5 @@ fn reports_have_them_and_replays_leave_them_out() {
     assert!(line.contains("collective") && line.contains("8 KiB"), "{line}");
     let replayed = answer(place, &["replay", "one.trace"]);
     assert!(replayed.contains("2 MPI-IO calls not repeated"), "{replayed}");
-    assert!(replayed.contains("All came out as recorded."), "{replayed}");
+    assert!(replayed.contains("All results are as recorded."), "{replayed}");
 }

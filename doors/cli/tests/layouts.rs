@@ -116,7 +116,7 @@ fn the_doctor_tells_what_is_found_where() {
     let well = preloaded::striate().arg("doctor").output().unwrap();
     let text = String::from_utf8_lossy(&well.stdout).into_owned();
     assert_eq!(well.status.code(), Some(0), "{text}");
-    for words in ["preload library", NAME, "a program runs with it", "has all that it needs"] {
+    for words in ["preload library", NAME, "a program runs with it", "has everything it needs"] {
         assert!(text.contains(words), "{words}\n{text}");
     }
     let document = preloaded::striate().args(["doctor", "--json"]).output().unwrap();

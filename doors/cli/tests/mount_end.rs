@@ -346,7 +346,7 @@ fn a_guarded_directory_is_not_written_to_without_its_mount() {
     soon("unmounted", || !place.is_mounted());
     let (code, said) = place.run(&["umount", "point"]);
     assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("guarded no more") && said.contains("was killed"), "{said}");
+    assert!(said.contains("no longer guarded") && said.contains("was killed"), "{said}");
     fs::write(place.path("point/free"), "x").map_err(|error| format!("{error}: {said}")).unwrap();
 }
 

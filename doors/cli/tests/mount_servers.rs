@@ -149,7 +149,7 @@ fn what_is_not_for_servers_is_told() {
     let told = complaint(&["mount", &cluster.url, point, "--stack", "x.toml"], 2);
     assert!(told.contains("--stack is for a directory") && told.contains("second time"), "{told}");
     let told = complaint(&["mount", "striate://h:x/a", point], 2);
-    assert!(told.contains("'x' is no port"), "{told}");
+    assert!(told.contains("'x' is not a port"), "{told}");
     let told = complaint(&["mount", "striate://127.0.0.1:1/a", point], 1);
     assert!(told.contains("127.0.0.1:1"), "{told}");
     fs::write(place.path().join("in the way"), "").unwrap();

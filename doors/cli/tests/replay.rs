@@ -75,7 +75,7 @@ fn a_script_comes_out_the_same() {
     assert!(!work.join("a").exists());
     let output = replay(&again, &["--strict", "--timing", "as-fast"]);
     assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
-    assert!(text(&output.stdout).contains("All came out as recorded."));
+    assert!(text(&output.stdout).contains("All results are as recorded."));
 }
 
 #[test]

@@ -187,7 +187,7 @@ fn round_trip(script: &'static str, environment: &[(&str, &Path)]) {
         .iter()
         .filter(|(path, size)| real.get(*path).is_some_and(|real| real != *size))
         .map(|(path, size)| (path, *size, real[path]))
-        // What a program that was not recorded wrote, and nobody looked at, cannot be known.
+        // What a program that was not recorded wrote, and no recorded call read, cannot be known.
         .partition(|(path, made, real)| {
             made < real && seen.get(&work.join(path)).is_some_and(|seen| seen <= made)
         });

@@ -419,7 +419,7 @@ fn a_check_finds_objects_of_no_file() {
     // One that may be of a file to come is left.
     let text = complaint(&["fsck", "--repair", &cluster.url], 1);
     assert!(text.contains("belongs to no file (7 B): repaired"), "{text}");
-    assert!(text.contains("left, since it may belong to a file that is being made"), "{text}");
+    assert!(text.contains("left, since it may belong to a file that is being created"), "{text}");
     assert!(text.contains("2 found, 1 of them repaired"), "{text}");
     assert!(!cluster.object(1, gone).exists() && cluster.object(1, newest + 1000).exists());
     answer(&["fs", "cp", &cluster.at("a"), &cluster.local("back")]);

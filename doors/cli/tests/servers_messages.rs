@@ -71,7 +71,7 @@ fn tls_on_one_side_only_and_certificates_that_do_not_fit() {
     let text = complaint_with(&ca, &["fs", "ls", &plain.replace("striate", "striate+tls")]);
     assert_says(&text, &["the server does not speak TLS", "striate://", "--tls-cert"]);
     let text = complaint_with(&[("STRIATE_CA_FILE", &elsewhere)], &["fs", "ls", &tls]);
-    assert_says(&text, &["certificate is not believed", "STRIATE_CA_FILE"]);
+    assert_says(&text, &["certificate is not trusted", "STRIATE_CA_FILE"]);
     let text = complaint_with(&[("STRIATE_CA_FILE", &elsewhere)], &["fs", "ls", &other]);
     assert_says(&text, &["certificate is not for the host of the URL", "elsewhere.example"]);
     let listed = striate(&["fs", "ls", &tls]).envs(ca).output().unwrap();
@@ -101,7 +101,7 @@ fn directories_and_links_that_lead_nowhere() {
     answer(&["fs", "cp", &path, &cluster.at("run/a")]);
     for name in ["run", "run/"] {
         let text = complaint(&["fs", "rm", &cluster.at(name)], 2);
-        assert_says(&text, &["/run is a directory", "-r removes it with all that is in it"]);
+        assert_says(&text, &["/run is a directory", "-r removes it with its contents"]);
     }
     let text = complaint(&["fs", "rm", "-f", &cluster.at("run"), &cluster.at("none")], 2);
     assert_says(&text, &["is a directory"]);

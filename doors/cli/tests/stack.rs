@@ -94,7 +94,7 @@ fn nonsense_is_rejected_with_its_place() {
         ("[[stage]]\nkind = 'count'\ncolour = 'red'", "stage 1 (count): unknown field `colour`"),
         (
             "[[stage]]\nkind = 'count'\n[[stage]]\nkind = 'throttle'",
-            "stage 2 (throttle): say latency",
+            "stage 2 (throttle): set latency",
         ),
         ("[[stage]]\nkind = 'count'\n[[stage]]\nkind = 'count'", "two stages count in a row"),
         ("[[stage]]\nkind = 'count'\npaths = ['data']", "stage 1 (count): \"data\" is neither"),

@@ -4,7 +4,7 @@
 //! ([`SourceFs`](crate::source_fs::SourceFs)) and a directory of I/O servers
 //! ([`ServerFs`](crate::server_fs::ServerFs)). [`Requests`](crate::requests::Requests) turns
 //! requests of the kernel into calls of this trait, whose functions have the names of FUSE's
-//! operations. Nodes and handles are the numbers that the kernel knows them by.
+//! operations. Nodes and handles are identified by the numbers that the kernel uses.
 
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
@@ -182,7 +182,7 @@ pub(crate) trait Backend: std::fmt::Debug + Send + Sync + 'static {
         register: Register<'_>,
     ) -> Result<(FileAttr, Opened), Errno>;
 
-    /// Reads a range (offset and size), and calls `act` with what is there.
+    /// Reads a range (offset and size), and calls `act` with the data.
     fn read(
         &self,
         handle: u64,

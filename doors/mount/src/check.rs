@@ -71,7 +71,7 @@ fn take_dead_away(point: &Path) -> Result<(), MountError> {
     Err(MountError::Dead { path, kind })
 }
 
-/// FUSE is there, and may be used.
+/// FUSE is available, and may be used.
 pub(crate) fn fuse() -> Result<(), MountError> {
     let opened = std::fs::File::options().read(true).write(true).open("/dev/fuse");
     opened.map(drop).map_err(MountError::NoFuse)

@@ -43,7 +43,7 @@ pub enum MountError {
         /// What it shows.
         shown: String,
     },
-    /// A mount is there whose server has ended.
+    /// There is a mount whose serving process has ended.
     #[error("cannot mount on {}: a dead mount ({kind}) is there, whose server has ended", .path.display())]
     Dead {
         /// The point.
@@ -78,7 +78,7 @@ pub enum MountError {
         /// The point.
         point: PathBuf,
     },
-    /// There is no FUSE here.
+    /// FUSE is not available.
     #[error("there is no /dev/fuse that can be opened: {0}")]
     NoFuse(io::Error),
     /// The kernel, or `fusermount3`, has refused the mount.
@@ -90,7 +90,7 @@ pub enum MountError {
         error: io::Error,
     },
     /// The process that unmounts when this one dies cannot be started.
-    #[error("cannot start the process that looks after the mount: {0}")]
+    #[error("cannot start the watcher process of the mount: {0}")]
     Watcher(io::Error),
     /// It cannot be unmounted.
     #[error("cannot unmount {}: {error}", .path.display())]
@@ -104,7 +104,7 @@ pub enum MountError {
     #[error("the connection to the kernel (/dev/fuse) has failed: {0}")]
     Session(io::Error),
     /// What stages held back could not be written.
-    #[error("not all that stages held back could be written: {0}")]
+    #[error("not all data that stages buffered could be written: {0}")]
     Unsettled(Errno),
 }
 

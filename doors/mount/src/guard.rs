@@ -1,14 +1,14 @@
-//! [`Guard`]: the bare directory under a mount, made unwritable.
+//! [`Guard`]: makes the underlying directory of a mount unwritable.
 //!
-//! When a mount is gone that programs expect (its server was killed, it was not mounted after a
-//! restart), what they write goes to the directory itself, and is not seen any more once it is
-//! mounted again. A guarded directory refuses that. Where it is allowed, the directory is made
-//! immutable (`chattr +i`), which root has to observe as well; else the permissions to write are
-//! taken away, which does not stop root.
+//! When a mount that programs expect is missing (its serving process was killed, it was not mounted
+//! after a restart), their files are created in the directory itself, and are hidden once it is
+//! mounted again. A guarded directory refuses that. Where it is permitted, the directory is made
+//! immutable (`chattr +i`), which also stops root; otherwise write permissions are removed, which
+//! does not stop root.
 //!
-//! The guard is lifted when the mount ends in order, and stays if it does not. What the directory
-//! was like before is kept with the records of mounts, so that the next mount, or `striate umount`,
-//! can put it right.
+//! The guard is removed when the mount ends in order, and stays otherwise. The earlier state of the
+//! directory is stored with the records of mounts, so that the next mount, or `striate umount`, can
+//! restore it.
 
 use std::fs::{self, File};
 use std::io;

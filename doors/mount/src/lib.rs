@@ -1,11 +1,11 @@
-//! The mount door: a directory is mounted a second time, and what programs do below the mount point
-//! passes through a stack of stages on its way to the directory (\[SCHMIDTKE\]: FUSE).
+//! The mount door: a directory is mounted a second time, and operations below the mount point pass
+//! through a stack of stages on their way to the directory (\[SCHMIDTKE\]: FUSE).
 //!
 //! Unlike the preload door it serves programs that are linked statically or make system calls
 //! themselves as well, and all of them see each other's data at once, because they share one stack.
 //!
-//! [`Mounted`] is a mount. Its record ([`FoundRecord`]) tells other processes of it, which can wait
-//! for its end. A mount shows a `backend`: a source directory below stages (`source_fs`), or a
+//! [`Mounted`] is a mount. Its record ([`FoundRecord`]) is for other processes, which can wait for
+//! its end. A mount shows a `backend`: a source directory below stages (`source_fs`), or a
 //! directory of I/O servers (`server_fs`). `requests` turns requests of the kernel into calls of
 //! the backend.
 

@@ -1,9 +1,9 @@
 //! [`MountId`]: which mount is at a mount point.
 //!
-//! The kernel gives the number of a mount, and that of its device, to the next one as soon as it is
-//! gone: of two mounts at one place, the numbers are most often the same. Since Linux 6.8 there is
-//! a number that is never given again. Before that, a process that compares must know by other
-//! means that its own mount is still there, in which case its numbers cannot be another's.
+//! The kernel reuses the number of a mount, and that of its device, as soon as it is unmounted: two
+//! successive mounts at one point usually have the same numbers. Since Linux 6.8 there is a number
+//! that is never reused. Before that, a process that compares numbers must know by other means that
+//! its own mount still exists, in which case the numbers cannot be those of another.
 
 use std::ffi::CStr;
 
@@ -67,7 +67,7 @@ pub(crate) fn is_dead(place: &CStr) -> bool {
 fn ask(place: &CStr, flags: i32, wanted: u32) -> Option<libc::statx> {
     let mut about = crate::source_fs::identity::empty();
     let flags = flags | libc::AT_NO_AUTOMOUNT | libc::AT_SYMLINK_NOFOLLOW;
-    // SAFETY: the text and the place for the answer are there.
+    // SAFETY: the text and the buffer for the answer are valid.
     let asked =
         unsafe { libc::statx(libc::AT_FDCWD, place.as_ptr(), flags, wanted, &raw mut about) };
     (asked == 0).then_some(about)

@@ -1,14 +1,14 @@
-//! [`Record`]: what is known of a mount outside of the process that serves it.
+//! [`Record`]: the record of a mount, for processes other than the serving one.
 //!
 //! A process that serves a mount keeps a file with a record of it, locked for as long as the
 //! process lives, in a directory of its user. A process that unmounts, waits for the end of a mount
-//! or is about to mount the same source finds it there: when the lock is gone, the mount has ended,
-//! and the record says how. A record that is neither locked nor ended is that of a process that was
-//! killed.
+//! or is about to mount the same source finds it there: when the lock is released, the mount has
+//! ended, and the record has the result. A record that is neither locked nor ended is that of a
+//! process that was killed.
 //!
-//! Records are believed if they belong to the user of this process, or to root, and lie in a
+//! Records are trusted if they belong to the user of this process, or to root, and lie in a
 //! directory that no other user can write to. Root finds those of other users as well, and has to
-//! judge them. [`RecordWriter`] writes one, [`FoundRecord`] is one that was found.
+//! check them. [`RecordWriter`] writes a record, [`FoundRecord`] is one that was found.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Seek};
@@ -158,7 +158,7 @@ impl RecordWriter {
     fn write(&self) -> io::Result<()> {
         let text = toml::to_string(&self.record).map_err(io::Error::other)?;
         self.file.write_all_at(text.as_bytes(), 0)?;
-        // A reader in between sees something that is no record, and reads again.
+        // A reader at the same time may see an incomplete record, and reads again.
         self.file.set_len(text.len() as u64)
     }
 }
@@ -187,7 +187,7 @@ pub struct FoundRecord {
 }
 
 impl FoundRecord {
-    /// All records that this user may believe. Root sees those of all users.
+    /// All records that this user may trust. Root sees those of all users.
     pub fn all() -> Vec<Self> {
         let user = rustix::process::geteuid().as_raw();
         let mut users = vec![user, 0];
@@ -246,7 +246,7 @@ impl FoundRecord {
     pub fn is_settling(&self) -> bool {
         match self.record.state {
             State::Settling => true,
-            // It has not come to say so yet.
+            // It has not recorded this yet.
             State::Serving => self.is_mounted() == Some(false),
             State::Settled | State::Failed => false,
         }
@@ -304,7 +304,7 @@ fn directories(user: u32) -> [PathBuf; 2] {
     [first, format!("/tmp/striate-{user}").into()]
 }
 
-/// Users of whom there may be records.
+/// Users that may have records.
 fn users_with_records() -> Vec<u32> {
     let named = |directory: &str, prefix: &str| -> Vec<u32> {
         let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };

@@ -1,7 +1,7 @@
 //! Mounting and unmounting: by system calls for the superuser, by `fusermount3` for other users.
 //!
-//! Neither is left to the `fuser` crate: that unmounts again at the end, whatever is mounted at the
-//! point by then.
+//! The `fuser` crate is not used for this: it unmounts at the end, whatever is mounted at the point
+//! by then.
 
 use std::ffi::CString;
 use std::io::{self, IoSliceMut, Read};
@@ -91,7 +91,7 @@ fn by_helper(source: &str, point: &Path, limits: StatVfsMountFlags) -> io::Resul
     }
 }
 
-/// Receives a descriptor, and a byte. Neither comes if the other end is gone.
+/// Receives a descriptor, and a byte. Neither arrives if the other end is closed.
 pub(crate) fn receive(socket: &UnixStream) -> io::Result<(Option<OwnedFd>, Option<u8>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -131,7 +131,7 @@ fn by_kernel(source: &str, point: &Path, limits: StatVfsMountFlags) -> io::Resul
         CString::new(data)?,
     ];
     let kind = c"fuse.striate";
-    // SAFETY: all texts are there.
+    // SAFETY: all texts are valid.
     let mounted = unsafe {
         libc::mount(name.as_ptr(), point.as_ptr(), kind.as_ptr(), flags, data.as_ptr().cast())
     };
@@ -142,7 +142,7 @@ fn by_kernel(source: &str, point: &Path, limits: StatVfsMountFlags) -> io::Resul
 pub(crate) fn unmount(point: &Path, lazily: bool) -> io::Result<bool> {
     let text = CString::new(point.as_os_str().as_bytes())?;
     let flags = if lazily { libc::MNT_DETACH } else { 0 };
-    // SAFETY: the text is there.
+    // SAFETY: the text is valid.
     if unsafe { libc::umount2(text.as_ptr(), flags) } == 0 {
         return Ok(true);
     }

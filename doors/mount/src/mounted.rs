@@ -104,13 +104,13 @@ pub(crate) trait MountedBackend: std::fmt::Debug + Send + Sync {
     /// No request is carried out any more. Waits for those that are.
     fn close(&self);
 
-    /// The same; then all that was held back is written.
+    /// The same; then all buffered data is written.
     fn settle(&self) -> Result<(), MountError>;
 
     /// Notices for the user, since this was called last.
     fn notices(&self) -> Vec<String>;
 
-    /// What is held back, as far as that is known.
+    /// Number of files that stages buffer, as far as known.
     fn held(&self) -> Backlog {
         Backlog::default()
     }
@@ -121,7 +121,7 @@ pub(crate) trait MountedBackend: std::fmt::Debug + Send + Sync {
     }
 }
 
-/// What stages hold back.
+/// Files that stages buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Backlog {
     /// Files that programs have closed.
@@ -173,8 +173,8 @@ struct Shared {
     point: PathBuf,
     /// `None` where it cannot be seen from here.
     mount: Option<MountId>,
-    /// A copy of where requests come from, until there are none any more: it tells whether the
-    /// mount is still there.
+    /// A duplicate of the descriptor for requests, as long as there are any: it shows whether the
+    /// mount still exists.
     connection: Mutex<Option<OwnedFd>>,
     watcher: Mutex<Option<Watcher>>,
     over: Mutex<Sender<SessionEnd>>,
@@ -414,8 +414,8 @@ impl Mounted {
         Unmounter(Arc::clone(&self.shared))
     }
 
-    /// Waits until it is unmounted, by an [`Unmounter`] or by another process. Then everything that
-    /// is held back is written, and stages print what they have to report.
+    /// Waits until it is unmounted, by an [`Unmounter`] or by another process. Then all buffered
+    /// data is written, and stages print their reports.
     pub fn wait(self) -> Result<(), MountError> {
         self.wait_showing(&mut |_| {})
     }
@@ -443,7 +443,7 @@ impl Mounted {
         session.and(settled)
     }
 
-    /// Unmounts, and waits until everything that was held back is written.
+    /// Unmounts, and waits until all buffered data is written.
     pub fn end(self) -> Result<UnmountKind, MountError> {
         let how = self.unmounter().unmount()?;
         self.wait()?;
@@ -497,7 +497,7 @@ impl Shared {
     /// Whether the mount that is at the point is this one.
     fn is_mounted(&self) -> bool {
         let Some(mount) = self.mount else { return false };
-        // Numbers that may be another's by now are this one's for as long as it is there.
+        // Numbers that may be reused later are those of this mount as long as it exists.
         (mount.unique || self.is_connected())
             && mount_table::text(&self.point).and_then(|point| MountId::at(&point)) == Some(mount)
     }
@@ -511,8 +511,7 @@ impl Shared {
         poll(&mut asked, Some(&now)).is_ok() && !asked[0].revents().contains(PollFlags::ERR)
     }
 
-    /// No requests are answered any more. If that was not because the mount is gone, it is taken
-    /// away.
+    /// No requests are answered any more. If that was not because of an unmount, it is unmounted.
     fn let_go(&self) {
         if self.is_mounted() {
             let _ = mount_syscalls::unmount(&self.point, true);
@@ -521,7 +520,7 @@ impl Shared {
         drop(lock(&self.connection).take());
     }
 
-    /// Writes what was held back, and updates the record that other processes wait for.
+    /// Writes buffered data, and updates the record that other processes wait for.
     fn settle(&self, show: &mut dyn FnMut(Settling)) -> Result<(), MountError> {
         let record = lock(&self.record).take();
         let guard = lock(&self.guard).take();
@@ -538,7 +537,7 @@ fn serve<F: Filesystem>(
     let serve = move || {
         let ended = session.run();
         shared.let_go();
-        // The receiver may be gone.
+        // The receiver may have been dropped.
         let _ = over.send(SessionEnd::Session(ended));
     };
     let thread = std::thread::Builder::new().name("striate-mount".into()).spawn(serve);
@@ -576,7 +575,7 @@ fn door(
 /// Says that the kernel does not use files itself, where that was wanted.
 fn notice_passthrough(options: &Options, door: &SourceFs) {
     if options.passthrough && !door.passthrough.load(std::sync::atomic::Ordering::Relaxed) {
-        door.notice("the kernel cannot read and write files itself: requests do it".into());
+        door.notice("passthrough is not available: files are read and written by requests".into());
     }
 }
 

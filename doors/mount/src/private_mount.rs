@@ -1,9 +1,9 @@
 //! A mount that only one program and its children see: [`start`].
 //!
 //! The program is started in a mount namespace of its own, in which the directory is mounted over
-//! itself. This process stays outside and serves it there: for its stages the directory is what it
-//! was. The mount is gone when the last process in the namespace has ended; it does not have to be
-//! unmounted.
+//! itself. This process stays outside and serves it there: for its stages the directory is the
+//! original one. The mount disappears when the last process in the namespace has ended; it need not
+//! be unmounted.
 //!
 //! Users other than root need a user namespace for that, in which they keep their user and group,
 //! and files of other users and groups belong to `nobody`.
@@ -91,7 +91,7 @@ pub(crate) struct PausedProgram {
 impl PausedProgram {
     /// Lets the program go. Fails if it cannot be run.
     pub(crate) fn go(mut self) -> io::Result<Child> {
-        // If it is gone, that is told below.
+        // If it does not exist, that is reported below.
         let _ = self.socket.write_all(b".");
         self.starting.join().unwrap_or_else(|_| Err(io::Error::other("a thread has died")))
     }
@@ -109,7 +109,7 @@ pub(crate) fn start(
         NamespaceSetup::new(source, point, limits, limits_of_program).map_err(unprepared)?;
     let (ours, theirs) = UnixStream::pair().map_err(unprepared)?;
     let their_end = theirs.as_raw_fd();
-    // SAFETY: the child makes system calls only, on memory that was there before; the descriptor is
+    // SAFETY: the child makes system calls only, on memory that existed before; the descriptor is
     // open there, because its owner is dropped after the start.
     let set_up = move || setup.perform(unsafe { BorrowedFd::borrow_raw(their_end) });
     // SAFETY: as above.

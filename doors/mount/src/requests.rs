@@ -1,7 +1,7 @@
 //! [`Requests`]: the requests of the kernel, each carried out by a [`Backend`] and answered.
 //!
-//! This is the only place that knows how FUSE asks and is answered. A panic while a request is
-//! carried out is an error of that request (`EIO`) and no more.
+//! This is the only place that knows the FUSE protocol. A panic while a request is carried out is
+//! an error of that request (`EIO`) only.
 
 use std::ffi::OsStr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -380,7 +380,7 @@ impl<B: Backend> Filesystem for Requests<B> {
         let listed = self.carry_out(request, |backend| {
             backend.readdir(handle.0, node.0, offset, |entry| {
                 let is_dot = entry.name == "." || entry.name == "..";
-                // What is gone by now is left out.
+                // Entries that no longer exist are left out.
                 let found = if is_dot {
                     backend.getattr(node.0)
                 } else {

@@ -1,11 +1,11 @@
 //! [`ServerFs`]: a directory of a file system of I/O servers, shown as files.
 //!
-//! A request of the kernel becomes requests to the servers, one after the other. Nothing is cached
-//! but numbers and open files, so that all clients of the servers see the same. A server that does
-//! not answer is asked again until the client's patience is over; then the request fails (`EIO`).
+//! A request of the kernel becomes requests to the servers, one after another. Only numbers and
+//! open files are cached, so that all clients of the servers see the same. Requests to a server
+//! that does not answer are retried until the client's time limit; then the request fails (`EIO`).
 //!
-//! [`nodes`] has the numbers of files and directories, [`namespace`] what is done with names,
-//! [`open_files`] what is done with open files; requests come by [`backend`].
+//! [`nodes`] has the numbers of files and directories, [`namespace`] the operations on names,
+//! [`open_files`] those on open files; [`backend`] receives the requests.
 
 mod backend;
 mod namespace;
@@ -212,7 +212,7 @@ fn time(milliseconds: u64) -> SystemTime {
     UNIX_EPOCH.checked_add(Duration::from_millis(milliseconds)).unwrap_or(UNIX_EPOCH)
 }
 
-/// What programs are told of an error.
+/// The error number that programs get for an error.
 fn code(error: &StoreError) -> Errno {
     match error.kind() {
         ErrorKind::NotFound => Errno::NOENT,

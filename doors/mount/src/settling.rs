@@ -1,4 +1,4 @@
-//! The end of a mount: what stages hold back is written, and its record says how far that is.
+//! The end of a mount: stages write out what they buffer, and the record shows the progress.
 
 use std::io;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::mount_syscalls;
 use crate::mounted::MountedBackend;
 use crate::settling_note::SettlingNote;
 
-/// Progress is told so often.
+/// Interval of progress reports.
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// How much is left to be written at the end of a mount.
@@ -26,8 +26,7 @@ pub struct Settling {
     pub left: u64,
 }
 
-/// Writes what is held back. The record and the guard are given up when all is done, in whichever
-/// way.
+/// Writes buffered data. The record and the guard are released at the end, also after errors.
 pub(crate) fn settle(
     served: &dyn MountedBackend,
     mut record: Option<RecordWriter>,
@@ -68,7 +67,7 @@ pub(crate) fn settle(
     settled
 }
 
-/// Writes what is held back, in another thread; tells every now and then how much is left.
+/// Writes buffered data, in another thread; reports now and then how much is left.
 fn while_showing(
     served: &dyn MountedBackend,
     held: u64,

@@ -1,10 +1,10 @@
-//! [`SettlingNote`]: a file in the source that says that not everything is there yet.
+//! [`SettlingNote`]: a file in the source that says that data is still being written there.
 //!
-//! `umount` returns when the mount is gone, which is before the stages have written what they hold
-//! back. Until they have, the source has this file, locked by the process that writes. If that is
-//! killed, or if something cannot be written, the note stays and says what to do. It is for people,
-//! and for the next mount of the same source, also as another user or on another host; nothing in
-//! it is believed but its lock.
+//! `umount` returns when the mount is detached, which is before the stages have written what they
+//! buffer. Until they have, the source contains this file, locked by the process that writes. If
+//! that is killed, or if some data cannot be written, the note stays and says what to do. It is for
+//! users, and for the next mount of the same source, also as another user or on another host; only
+//! its lock is trusted, not its contents.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -43,7 +43,7 @@ impl<'d> SettlingNote<'d> {
         Ok(Self { source, name, file })
     }
 
-    /// Everything is there.
+    /// All data is on the source.
     pub(crate) fn remove(self) {
         let _ = rustix::fs::unlinkat(self.source, &self.name, AtFlags::empty());
     }
@@ -66,7 +66,7 @@ fn text(record: &Record) -> String {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     format!(
         "NOT EVERYTHING IS IN THIS DIRECTORY YET.\n\
-         Programs have written at {point}, which was mounted by 'striate mount' and is not any more.\n\
+         Programs have written at {point}, which was mounted by 'striate mount' and has been unmounted.\n\
          Process {process} on {host} brings what is missing ({held} files are held back), and then removes this note.\n\
          To wait for that:  striate mount --wait {point}\n\
          If there is no such process any more, it was killed.\n{remedy}\n",
@@ -81,10 +81,10 @@ fn text(record: &Record) -> String {
 fn remedy(record: &Record) -> String {
     match &record.stack {
         Some(stack) => format!(
-            "To bring what is left:  striate stack recover {stack} {}\nand then remove this note.",
+            "To restore it:  striate stack recover {stack} {}\nand then remove this note.",
             record.source
         ),
-        None => "What its stages held back is lost.".into(),
+        None => "Data that its stages had buffered is lost.".into(),
     }
 }
 
@@ -95,7 +95,7 @@ pub struct FoundNote {
     pub path: PathBuf,
     /// The process that left it.
     pub process: u32,
-    /// The user to whom it belongs.
+    /// The user that it belongs to.
     pub user: u32,
     file: File,
 }

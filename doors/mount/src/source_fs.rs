@@ -1,16 +1,15 @@
 //! [`SourceFs`]: a source directory, shown through a stack of stages.
 //!
-//! A request names nodes. On the source a node is a descriptor that only stands for its file
-//! (`O_PATH`), so that the right file is used whatever is renamed meanwhile. For stages it is a
-//! name ([`Dentry`]): the descriptor of a directory, a name in it, and the absolute path, by which
-//! stages are chosen.
+//! A request names nodes. On the source a node is an `O_PATH` descriptor, so that the right file is
+//! used despite concurrent renames. For stages it is a name ([`Dentry`]): the descriptor of a
+//! directory, a name in it, and the absolute path, by which stages are chosen.
 //!
 //! Descriptors are cached for the nodes that were used last; others are opened again by their name,
-//! and must then be the same file still. Locks are taken in this order: names, a handle, nodes.
+//! and must then still be the same file. Locks are taken in this order: names, a handle, nodes.
 //!
 //! [`nodes`] has the files that the kernel knows, [`handle`] what programs have open;
 //! [`namespace`], [`attributes`], [`open`], [`data`], [`directory`] and [`xattr`] carry out
-//! requests, which come by [`backend`].
+//! requests, which [`backend`] receives.
 
 pub(crate) mod attributes;
 mod backend;
@@ -274,7 +273,7 @@ impl SourceFs {
         self.stack.call(&mut Op { function, route, action })
     }
 
-    /// Makes another call on a name; it is announced to stages, which are told its result.
+    /// Makes another call on a name; it is announced to stages, which get its result.
     pub(crate) fn noticed<R>(
         &self,
         function: Function,
@@ -396,8 +395,8 @@ pub(crate) fn open_path(directory: &OwnedFd, name: &CStr) -> Result<(OwnedFd, li
     Ok((opened, about))
 }
 
-/// A path by which a descriptor can be opened again, and used where only paths are taken. It is of
-/// use for as long as the descriptor is there.
+/// A path by which a descriptor can be opened again, and used where only paths are taken. It is
+/// valid as long as the descriptor is open.
 #[derive(Debug)]
 pub(crate) struct ProcFdPath<'d> {
     path: CString,
@@ -471,7 +470,7 @@ mod tests {
         assert_eq!(inode(g), Ok(g));
         assert_eq!(inode(f), Err(Errno::NOENT));
         assert_eq!((look(d, "i"), inode(f)), (e, Ok(f)));
-        // Another file at the name is not taken for the one that was there.
+        // Another file at the name is not taken for the earlier one.
         assert_eq!(inode(g), Ok(g));
         fs::write(path("new"), "z").unwrap();
         fs::rename(path("new"), path("h/i/f")).unwrap();

@@ -1,7 +1,7 @@
 //! Locks: of threads, and of files by processes that serve mounts.
 //!
-//! Locks of threads are taken even if a thread panicked while it held them: what they protect is
-//! never left half changed.
+//! Locks of threads are taken even if a thread panicked while it held them: the data they protect
+//! is never left inconsistent.
 
 use std::fs::File;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};

@@ -1,10 +1,10 @@
-//! [`Watcher`]: a process that takes the mount away when the one that serves it dies.
+//! [`Watcher`]: a process that unmounts when the serving process dies.
 //!
-//! A mount whose server was killed is dead: every access to it fails until it is unmounted. The
-//! program that mounts for users has an option for that; it holds for them only, and has them wait
-//! for a helper. So there is a small process of ours. It holds one end of a pipe, and nothing else
-//! that is ours; when the other end is gone without a word, it unmounts. Whether the mount is still
-//! the same one is looked up by its [`MountId`].
+//! A mount whose server was killed is dead: every access to it fails until it is unmounted.
+//! `fusermount3` has an option for that, but only for its own mounts. So there is a small watcher
+//! process. It holds one end of a pipe, and no other resource of the serving process; when the
+//! other end is closed without a message, it unmounts, if the [`MountId`] shows that it is still
+//! the same mount.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -24,16 +24,16 @@ const UNMOUNT: &CStr = c"/usr/bin/fusermount3";
 #[derive(Debug)]
 pub(crate) struct Watcher {
     process: libc::pid_t,
-    /// `None` when it was told to end.
+    /// `None` when it was asked to end.
     pipe: Option<OwnedFd>,
 }
 
 impl Watcher {
-    /// Starts it. It does nothing before it is told what is mounted.
+    /// Starts it. It does nothing before it receives the mount.
     pub(crate) fn start(point: &Path) -> io::Result<Self> {
         let point = CString::new(point.as_os_str().as_bytes())?;
         let (theirs, ours) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
-        // SAFETY: the child makes system calls only, on memory that was there before.
+        // SAFETY: the child makes system calls only, on memory that existed before.
         let process = unsafe { libc::fork() };
         match process {
             -1 => Err(io::Error::last_os_error()),

@@ -41,7 +41,7 @@ fn shell(at: &Path, script: &str) -> String {
     said(Command::new("sh").args(["-ec", script]).current_dir(at))
 }
 
-/// Somebody who is not the superuser, with a group that is not the first.
+/// A user other than the superuser, with a supplementary group.
 fn as_nobody(at: &Path, script: &str) -> std::process::Output {
     let mut command = Command::new("sh");
     command.args(["-c", script]).current_dir(at).uid(65534).gid(65534);

@@ -229,7 +229,7 @@ fn times_are_those_of_the_servers_or_what_programs_said_last() {
     assert_eq!(modified(), past);
     drop(file);
     assert_eq!(modified(), past);
-    // Somebody else changes it, and then this one.
+    // Another client changes it, and then this one.
     std::thread::sleep(Duration::from_millis(20));
     let info = mount.client.stat("f").unwrap();
     mount.client.record(&info, info.size).unwrap();

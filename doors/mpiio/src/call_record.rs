@@ -1,8 +1,8 @@
 //! [`RecordedCall`]: a call of MPI-IO, for a trace of the process.
 //!
-//! The preload door, if it is in the process, records the POSIX calls that are made here, and for
-//! which call of MPI-IO they were made if it is told. It is found once, by the names of its
-//! functions; without it, or without a trace, a call costs a branch.
+//! The preload door, if it is in the process, records the POSIX calls that are made here, and the
+//! call of MPI-IO that is reported to it. It is looked up once, by the names of its functions;
+//! without it, or without a trace, a call costs a branch.
 //!
 //! ```ignore
 //! let call = call_record::RecordedCall::begin(call_record::Function::MpiWriteAtAll);
@@ -66,11 +66,10 @@ impl Name {
     }
 }
 
-/// What there is to tell of a call that has ended.
+/// The record of a call that has ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Done {
-    /// What tells apart the files that the process has open; 0 if the call is on none (open,
-    /// delete).
+    /// Identifies the files that the process has open; 0 if the call is on none (open, delete).
     pub(crate) file: u64,
     /// Where, as the call said it, in units of the view; the displacement of `set_view`.
     pub(crate) offset: Option<i64>,

@@ -1,15 +1,15 @@
-//! [`ContextCache`]: contexts of opens, cached for the next file that the same processes open.
+//! [`ContextCache`]: open contexts, cached for the next file that the same processes open.
 //!
-//! A communicator of our own and the memory that its ranks share cost more than all else of an
-//! open, and depend on nothing but the processes and their order. A file takes a context from the
-//! cache, has it for itself while it is open, and puts it back when it is closed ([`CacheLease`]).
-//! Caches are those of a group, not of a communicator: libraries such as HDF5 duplicate the
-//! program's for every file.
+//! A private communicator and the memory that its ranks share cost more than the rest of an open,
+//! and depend only on the processes and their order. A file takes a context from the cache, uses it
+//! exclusively while it is open, and returns it when it is closed ([`CacheLease`]). Caches are
+//! those of a group, not of a communicator: libraries such as HDF5 duplicate the program's for
+//! every file.
 //!
 //! All ranks must use the same entry, but the caches of two ranks may differ: threads may close
 //! files in another order on other ranks, a close may fail on one of them, and each rank evicts
 //! groups by itself. So each rank proposes the states of its entries ([`EntryProposal::states`]),
-//! and from the states of all ranks each comes to the same choice ([`EntryProposal::choose`]).
+//! and from the states of all ranks each makes the same choice ([`EntryProposal::choose`]).
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,7 +29,7 @@ const COUNT: usize = 4;
 /// thousand communicators.
 const KEPT: usize = 16;
 
-/// Numbers by which ranks tell the states of their entries.
+/// Numbers by which ranks exchange the states of their entries.
 pub(crate) const STATES: usize = 2 * COUNT;
 
 /// An entry of this rank's cache.
@@ -265,7 +265,8 @@ type Delete = unsafe extern "C" fn(MPI_Comm, c_int, *mut c_void, *mut c_void) ->
 /// A key of attributes that duplicates do not take along.
 fn make_key(delete: Delete) -> Outcome<c_int> {
     let mut key = 0;
-    // SAFETY: both functions are as MPI says, and are there as long as the process.
+    // SAFETY: both functions have the signatures that MPI requires, and exist as long as the
+    // process.
     check(unsafe {
         ffi::PMPI_Comm_create_keyval(Some(copy), Some(delete), &raw mut key, std::ptr::null_mut())
     })?;

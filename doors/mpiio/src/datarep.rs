@@ -1,7 +1,7 @@
-//! Data representations that a program brings along: functions of its own that convert.
+//! Data representations that a program registers, with its own conversion functions.
 //!
-//! They are called by the thread that calls MPI, once for all of an access, since they may call MPI
-//! and are known to no other thread. So an access takes memory for what it is in the file.
+//! They are called by the thread that calls MPI, once for a whole access, since they may call MPI
+//! themselves. So an access needs memory for its data as it is in the file.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::{Mutex, PoisonError};
@@ -179,7 +179,7 @@ unsafe fn register(
     let predefined = matches!(name.to_bytes(), b"native" | b"internal" | b"external32");
     let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
     if predefined || all.iter().any(|known| known.name.as_c_str() == name) {
-        return Err(Failure::new(mpi::ERR_DUP_DATAREP, "the representation is there already"));
+        return Err(Failure::new(mpi::ERR_DUP_DATAREP, "the representation is already registered"));
     }
     let name = name.to_owned();
     all.push(Box::leak(Box::new(Registered { name, read, write, extent, state })));

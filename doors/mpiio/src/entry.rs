@@ -1,4 +1,4 @@
-//! How a function of MPI enters: what all of them have in common, written once.
+//! The common entry of all MPI functions of the door.
 //!
 //! [`export`] makes the two names of a function, `MPI_` and `PMPI_`: Fortran libraries and tools
 //! call either. [`on_file`] does so for the functions that begin with a handle, and leaves handles

@@ -1,9 +1,9 @@
 //! Error handlers of files.
 //!
-//! MPI has no way to ask a handler of the program for its function, so we make such handlers
-//! ourselves. What the program is given is a *carrier*: a handler of communicators that does
-//! nothing, which the MPI counts references of, and frees, as it does with every handler. Which
-//! function it stands for is written down here.
+//! MPI has no call that returns the function of an error handler, so the door creates such handlers
+//! itself. The program gets a *carrier*: a handler of communicators that does nothing, which the
+//! MPI reference-counts and frees like every handler. A table here maps it to the function of the
+//! program.
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_char, c_int};

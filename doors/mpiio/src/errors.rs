@@ -1,8 +1,8 @@
 //! [`Failure`]: why a call failed, as MPI names it.
 //!
-//! The code that a call returns is the predefined error class itself, which every MPI takes for a
-//! code, so that `MPI_Error_class` and `MPI_Error_string` know it. What exactly went wrong has no
-//! place in a code: it is printed where `STRIATE_MPIIO_VERBOSE` asks for it.
+//! The code that a call returns is the predefined error class itself, which every MPI accepts as a
+//! code, so that `MPI_Error_class` and `MPI_Error_string` know it. The exact reason does not fit
+//! into a code: it is printed if `STRIATE_MPIIO_VERBOSE` is set.
 
 use std::borrow::Cow;
 use std::ffi::c_int;
@@ -11,7 +11,7 @@ use striate_file::{ErrorKind, FileError};
 
 use crate::constants as mpi;
 
-/// What a call comes to.
+/// The result of a call.
 pub(crate) type Outcome<T = ()> = Result<T, Failure>;
 
 /// Why a call failed.
@@ -37,7 +37,7 @@ impl Failure {
         Self::new(mpi::ERR_FILE, "the handle is not that of an open file")
     }
 
-    /// What is told to other ranks that wait for this one.
+    /// The error for other ranks that wait for this one.
     pub(crate) fn to_error(&self) -> FileError {
         FileError::Caller { reason: self.reason.clone().into_owned(), number: self.class as u32 }
     }
@@ -94,7 +94,7 @@ const fn class_of(kind: ErrorKind) -> c_int {
         // For views, the standard names no class; this is the one that programs know from ROMIO.
         ErrorKind::Io | ErrorKind::View => mpi::ERR_IO,
         ErrorKind::Comm | ErrorKind::Panicked => mpi::ERR_INTERN,
-        // What a rank brought is a class of ours.
+        // The value of a rank is an error class.
         ErrorKind::Caller(class) => class as c_int,
         _ => mpi::ERR_OTHER,
     }

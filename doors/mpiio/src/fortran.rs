@@ -1,8 +1,9 @@
-//! Functions of Fortran's libraries that do not pass by those of C.
+//! Functions of the Fortran libraries that do not call the C functions.
 //!
-//! Nearly all of them call C: `MPI_` or `PMPI_`, both of which are ours. Only error handlers are
-//! made otherwise, because a function of Fortran is called otherwise: with the number of the file.
-//! All names that compilers give it are here, those of `mpi_f08` and of Open MPI's own layers, too.
+//! Nearly all of them call C functions, `MPI_` or `PMPI_`, both of which the door defines. Only
+//! error handlers are created differently, because a Fortran function is called with the number of
+//! the file. All names that compilers give it are here, those of `mpi_f08` and of Open MPI's own
+//! layers, too.
 
 use std::ffi::c_int;
 

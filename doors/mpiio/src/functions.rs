@@ -39,7 +39,7 @@ static HANDLE: Native<HandleFunction> = unsafe { Native::new("PMPI_File_f2c\0") 
 /// `to` is null or leads to a place for it.
 unsafe fn give<T>(to: *mut T, value: Outcome<T>) -> Outcome {
     if to.is_null() {
-        return Err(Failure::new(mpi::ERR_ARG, "there is no place for the result"));
+        return Err(Failure::new(mpi::ERR_ARG, "the pointer for the result is null"));
     }
     // SAFETY: the caller's promise.
     unsafe { to.write(value?) };

@@ -1,10 +1,10 @@
 //! Generalized requests that the MPI polls while the program waits for them.
 //!
 //! Those of the standard have to be completed by another thread, which would call MPI. MPICH has an
-//! extension that calls a function of ours instead (`MPIX_Grequest_start`). Open MPI lets libraries
-//! take part in its progress (`opal_progress_register`), as its own MPI-IO does. Both are looked up
-//! when they are needed; where neither is there, [`are_polled`] is false, and calls are carried out
-//! at once.
+//! extension that polls a callback instead (`MPIX_Grequest_start`). Open MPI lets libraries take
+//! part in its progress (`opal_progress_register`), as its own MPI-IO does. Both are looked up when
+//! they are needed; where neither exists, [`are_polled`] is false, and calls are carried out at
+//! once.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::mem::transmute;
@@ -87,7 +87,7 @@ pub(crate) fn are_polled() -> bool {
 }
 
 impl Pending {
-    /// Looks at the job, and tells the MPI when it is done.
+    /// Polls the job, and completes the request when it is done.
     fn poll(&self) -> bool {
         let Some(Handle(handle)) = self.handle.get() else { return false };
         if !self.job.poll() {

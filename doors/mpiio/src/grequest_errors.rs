@@ -1,9 +1,9 @@
 //! Errors of generalized requests, which the MPI would raise on a communicator.
 //!
 //! The error of a nonblocking call is returned when the program waits for it. The handler of its
-//! file is called then, as the standard demands. But a generalized request has no file: the MPI
-//! goes on to call the handler of `MPI_COMM_WORLD` or `MPI_COMM_SELF`, which ends the job unless
-//! the program has changed it. So these two get a handler that suppresses this one error and then
+//! file is called then, as the standard requires. But a generalized request has no file: the MPI
+//! also calls the handler of `MPI_COMM_WORLD` or `MPI_COMM_SELF`, which ends the job unless the
+//! program has changed it. So these two get a handler that suppresses this one error and then
 //! restores the handler before it.
 
 use std::ffi::c_int;

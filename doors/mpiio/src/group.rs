@@ -31,7 +31,7 @@ impl Group {
         let ranks: Vec<c_int> = (0..size).collect();
         let mut theirs = vec![0; ranks.len()];
         let (from, to) = (ranks.as_ptr(), theirs.as_mut_ptr());
-        // SAFETY: both groups are ours, and both arrays have as many numbers as told.
+        // SAFETY: both groups are owned here, and both arrays have as many numbers as given.
         check(unsafe { ffi::MPI_Group_translate_ranks(self.0, size, from, other.0, to) })?;
         Ok(theirs.into())
     }

@@ -1,13 +1,12 @@
-//! Handles: an `MPI_File` of ours is the address of a [`FileSlot`], of which there is a fixed
-//! number.
+//! Handles: an `MPI_File` of this library is the address of a [`FileSlot`], of which there is a
+//! fixed number.
 //!
-//! So a comparison tells whether a handle is ours, without touching memory that is not; a handle
-//! that was closed still leads to a slot, an empty one; and the number of a slot is what Fortran
-//! knows a file by. Slots are taken in turn, so that one whose file was closed is not soon that of
-//! another.
+//! So a comparison decides whether a handle is one of this library, without access to foreign
+//! memory; a handle that was closed still leads to a slot, an empty one; and the index of a slot is
+//! the Fortran handle of a file. Slots are taken in turn, so that a closed slot is not reused soon.
 //!
-//! The lock of a slot is that of its file: a call holds it from its beginning to its end, and no
-//! other.
+//! The lock of a slot is that of its file: a call holds it, and no other lock, from its beginning
+//! to its end.
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! Hints: an `MPI_Info` of the program, and what is in effect as one.
+//! Hints: read from an `MPI_Info` of the program, and returned as one.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char, c_int};
@@ -88,7 +88,7 @@ pub(crate) fn in_effect(
         ("ind_rd_buffer_size", SIEVE.to_owned()),
         ("romio_no_indep_rw", "false".to_owned()),
     ]);
-    // What is said and makes no difference here is told as it was said.
+    // Hints without an effect here are returned as they were given.
     let any_number = given.get("cb_config_list").filter(|list| list.as_str() == "*:*");
     let collective_only = given.get("romio_no_indep_rw").filter(|word| word.as_str() == "true");
     for (name, said) in [("cb_config_list", any_number), ("romio_no_indep_rw", collective_only)] {

@@ -1,8 +1,8 @@
 //! The MPI-IO door: every `MPI_File_*` function of an unmodified MPI program, carried out by
 //! Striate's files.
 //!
-//! The library is loaded before the MPI's (`LD_PRELOAD`) and defines its functions of files again,
-//! under both their names. `functions.rs` and `data_functions.rs` list them; each finds its
+//! The library is loaded before the MPI's (`LD_PRELOAD`) and redefines its file functions, under
+//! both their names. `functions.rs` and `data_functions.rs` list them; each finds its
 //! [`handle::FileSlot`] and does its work on the [`open::Open`] file in it. A file that an
 //! exclusion names is left to the MPI, with all calls on it.
 

@@ -1,9 +1,9 @@
-//! What happens when the library is loaded: nothing, unless the program has another MPI. And when
-//! the program ends.
+//! Loading and unloading of the library: a process with another MPI is ended with a message, and at
+//! the end of the program files are flushed.
 //!
 //! Handles, constants and structures of two MPIs have nothing in common, so a door that was built
-//! for one must not stand before the other. A program without MPI (a launcher, a shell between) is
-//! left in peace; the MPI that this library brings along is not the program's.
+//! for one must not be used with the other. A program without MPI (a launcher, a shell) is not
+//! affected; the MPI that this library itself is linked with is not the program's.
 
 use std::ffi::{CStr, CString};
 
@@ -21,7 +21,7 @@ const REFUSED: i32 = 127;
 #[unsafe(link_section = ".init_array")]
 static ON_LOAD: extern "C" fn() = on_load;
 
-/// A program that ends without closing its files loses nothing by it.
+/// A program that ends without closing its files loses no data.
 #[used]
 #[unsafe(link_section = ".fini_array")]
 static ON_UNLOAD: extern "C" fn() = on_unload;
@@ -43,8 +43,8 @@ extern "C" fn on_load() {
          preload the one that was built with the program's mpicc (MPICC=...)\n"
     );
     let text = CString::new(text).unwrap_or_default();
-    // The program's own start has not come yet, so nothing but system calls is certain to work.
-    // SAFETY: the text is as long as told; the process ends.
+    // The program's own start has not come yet, so only system calls are certain to work. SAFETY:
+    // the text has the given length; the process ends.
     unsafe {
         libc::write(2, text.as_ptr().cast(), text.as_bytes().len());
         libc::_exit(REFUSED);

@@ -1,6 +1,6 @@
 //! [`UserMemory`]: the program's buffer of a call, as its datatype describes it.
 //!
-//! Contiguous buffers, which are most, are a slice and nothing else.
+//! Contiguous buffers, the common case, are a plain slice.
 
 use std::ffi::c_void;
 

@@ -36,7 +36,7 @@ pub(crate) struct Open {
     pub(crate) file: File,
     /// The entry that the context goes back to.
     lease: CacheLease,
-    /// What tells it apart from every other that this process opens.
+    /// Distinguishes it from every other file that this process opens.
     pub(crate) number: u64,
     /// Where it is kept.
     pub(crate) slot: Option<&'static FileSlot>,
@@ -151,7 +151,7 @@ impl Open {
     }
 }
 
-/// The mode in our words; refuses combinations that the standard refuses.
+/// The mode as a [`Mode`]; refuses combinations that the standard refuses.
 fn mode(amode: c_int) -> Outcome<Mode> {
     const KNOWN: c_int = mpi_constants::MODE_CREATE
         | mpi_constants::MODE_RDONLY
@@ -165,7 +165,7 @@ fn mode(amode: c_int) -> Outcome<Mode> {
     let refuse = |reason| Err(Failure::new(mpi_constants::ERR_AMODE, reason));
     let has = |bit| amode & bit != 0;
     if amode & !KNOWN != 0 {
-        return refuse("the access mode has bits that mean nothing");
+        return refuse("the access mode has unknown bits");
     }
     let (read, write, both) = (
         has(mpi_constants::MODE_RDONLY),
@@ -350,7 +350,7 @@ fn intracommunicator(raw: MPI_Comm) -> Outcome {
 
 /// A communicator of our own with the same ranks.
 fn duplicated(raw: MPI_Comm) -> Outcome<Arc<dyn Comm>> {
-    // SAFETY: it exists, is no intercommunicator, and all its ranks open the file.
+    // SAFETY: it exists, is not an intercommunicator, and all its ranks open the file.
     unsafe { striate_comm::mpi::from_raw(raw) }.map_err(|error| in_comm(&error))
 }
 
@@ -378,7 +378,7 @@ fn agree<T>(raw: MPI_Comm, amode: c_int, given: Outcome<T>) -> Outcome<Agreed<T>
     let mut proposed = [0; 4 + context_cache::STATES];
     proposed[..4].copy_from_slice(&[i64::from(amode), -i64::from(amode), i64::from(class), stats]);
     proposed[4..].copy_from_slice(&proposal.states());
-    // SAFETY: it exists, is no intercommunicator, and all its ranks open the file.
+    // SAFETY: it exists, is not an intercommunicator, and all its ranks open the file.
     unsafe { striate_comm::mpi::largest(raw, &mut proposed) }.map_err(|error| in_comm(&error))?;
     let [highest, lowest, class, stats, states @ ..] = proposed;
     let given = given?;
@@ -399,7 +399,7 @@ fn agree<T>(raw: MPI_Comm, amode: c_int, given: Outcome<T>) -> Outcome<Agreed<T>
 ///
 /// # Safety
 ///
-/// `handle` leads to a handle of ours.
+/// `handle` points to a handle of this library.
 pub(crate) unsafe fn close(slot: &'static FileSlot, handle: *mut MPI_File) -> c_int {
     const CALL: &str = "MPI_File_close";
     let recorded = call_record::RecordedCall::begin(call_record::Function::MpiClose);

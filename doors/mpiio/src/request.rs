@@ -2,8 +2,8 @@
 //!
 //! To the MPI they are generalized requests, which `grequest.rs` makes; a [`Job`] is the call
 //! itself. It is polled from inside of the MPI, whenever the program waits or tests, by the thread
-//! that does so: no thread of ours ever calls MPI. A poll never waits for the lock of a file, since
-//! its thread may have it already.
+//! that does so: no thread of the door ever calls MPI. A poll never waits for the lock of a file,
+//! since its thread may hold it already.
 
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex, TryLockError};

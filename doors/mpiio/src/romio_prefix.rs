@@ -1,8 +1,8 @@
 //! ROMIO's prefixes of file names (`ufs:`, `lustre:` …), also in `ROMIO_FSTYPE_FORCE`.
 //!
 //! In ROMIO they choose a driver, and an open fails if that was not built in. Here all file systems
-//! are accessed alike: a prefix that is true of the file changes nothing, and with any other the
-//! open fails, as with ROMIO.
+//! are accessed alike: a prefix that matches the file's file system has no effect, and with any
+//! other the open fails, as with ROMIO.
 
 use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
@@ -18,7 +18,7 @@ enum Availability {
     Always,
     /// Of those that the kernel knows by this number.
     Number(u32),
-    /// Availability is no way to it but a library of its own.
+    /// It can only be accessed through its own library.
     Never,
 }
 
@@ -72,7 +72,7 @@ pub(crate) fn check(name: &OsStr, place: &OsStr) -> Outcome {
     if [forced, split(name).0].into_iter().flatten().all(is_there) {
         return Ok(());
     }
-    Err(Failure::new(mpi::ERR_IO, "the file is not on the file system that is asked for"))
+    Err(Failure::new(mpi::ERR_IO, "the file is not on the requested file system"))
 }
 
 /// The number of the file system of a file, which need not exist. `None` if there is no such

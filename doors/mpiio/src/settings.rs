@@ -1,4 +1,4 @@
-//! [`Settings`]: what the environment says, read once.
+//! [`Settings`]: the settings in the environment, read once.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -17,7 +17,7 @@ pub(crate) struct Settings {
     exclude: GlobSet,
     /// `STRIATE_MPIIO_MAP`: beginnings of names, and what stands for them.
     map: Vec<(OsString, OsString)>,
-    /// `STRIATE_MPIIO_VERBOSE`: whether errors are told on standard error.
+    /// `STRIATE_MPIIO_VERBOSE`: whether errors are printed on standard error.
     pub(crate) verbose: bool,
     /// `STRIATE_MPIIO_STATS`: whether a summary is printed when a file is closed.
     pub(crate) stats: bool,
@@ -55,7 +55,7 @@ impl Settings {
     }
 }
 
-/// Globs with commas between them; one that cannot be understood is told and left out.
+/// Globs with commas between them; an invalid one is reported and left out.
 fn patterns(text: &str) -> GlobSet {
     let mut set = GlobSetBuilder::new();
     for pattern in text.split(',').map(str::trim).filter(|pattern| !pattern.is_empty()) {

@@ -1,5 +1,5 @@
-//! [`Tally`]: what the program asked of a file, for the summary that `STRIATE_MPIIO_STATS` asks
-//! for. How that was carried out, the file itself knows.
+//! [`Tally`]: the calls of the program on a file, for the summary that `STRIATE_MPIIO_STATS`
+//! enables. How they were carried out is counted by the file itself.
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -108,7 +108,7 @@ impl Tally {
         asked.bytes += bytes;
     }
 
-    /// Prints what there is to tell, on rank 0. Collective.
+    /// Prints the summary, on rank 0. Collective.
     pub(crate) fn report(&self, file: &mut File) {
         if self.wanted {
             match self.summary(file) {

@@ -1,9 +1,9 @@
 //! [`BelowThreadMultiple`]: whether the program has promised not to call MPI from several threads
-//! at a time, so that the lock of a file costs next to nothing.
+//! at a time, so that the lock of a file costs nearly nothing.
 //!
 //! A program promises that when it initialises MPI with any level below `MPI_THREAD_MULTIPLE`; MPI
 //! relies on it, too. Where the system call of a small read takes a quarter of a microsecond, the
-//! two atomic exchanges of a mutex are a good part of what we add to it.
+//! two atomic exchanges of a mutex are a considerable part of the door's overhead.
 
 use std::sync::OnceLock;
 

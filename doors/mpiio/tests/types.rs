@@ -179,7 +179,7 @@ fn a_description_stays_with_its_type() {
     drop((made, described));
     assert!(weak.upgrade().is_some(), "the duplicate has it still");
     drop(twin);
-    assert!(weak.upgrade().is_none(), "nobody has it");
+    assert!(weak.upgrade().is_none(), "no reference is left");
 }
 
 #[test]

@@ -1,8 +1,8 @@
-//! [`OwnHeap`]: memory of our own.
+//! [`OwnHeap`]: the allocator of this library.
 //!
-//! The program's `malloc` may be in the middle of something when a signal ends the program and all
-//! has to be settled; it may be another library's, which calls our functions; and it may not be
-//! ready when we are called first. So we do not use it.
+//! The program's `malloc` may be interrupted by a signal that ends the program, after which
+//! buffered data must be written; it may belong to another library, which calls functions of this
+//! one; and it may not be ready at the first call. So it is not used.
 
 use std::alloc::{GlobalAlloc, Layout};
 

@@ -1,9 +1,9 @@
 //! The table of the program's descriptors: which of them are files that stages want.
 //!
 //! A lookup is a load, and so is the question whether any stage wants calls of a kind. A thread
-//! that uses an entry is within the stack ([`Stack::enter_from_outside`]) and looks again there: a
-//! file that is taken out of the table is kept until all threads have left that were within the
-//! stack then.
+//! that uses an entry is within the stack ([`Stack::enter_from_outside`]) and checks again there: a
+//! file that is removed from the table is kept until all threads that were within the stack at that
+//! time have left it.
 
 use std::ffi::c_int;
 use std::mem::ManuallyDrop;

@@ -1,4 +1,4 @@
-//! What happens when the process is copied or replaced, or lends its memory.
+//! Handling of `fork`, `exec` and `vfork`.
 
 use std::cell::Cell;
 use std::ffi::c_int;
@@ -82,8 +82,8 @@ extern "C" fn in_child() {
     }
 }
 
-/// A child process is about to run on this one's memory, or as a copy that `pthread_atfork` does
-/// not tell of.
+/// A child process is about to run on this one's memory, or as a copy for which `pthread_atfork`
+/// handlers do not run.
 pub(crate) fn before_lending() {
     if let Some(entered) = stack_entry::StackEntry::new() {
         stack_entry::share_all_within(&entered, Shared::All);

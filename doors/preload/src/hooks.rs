@@ -1,8 +1,8 @@
 //! The functions that programs call instead of the C library's, by what they do.
 //!
-//! Forms for large files are the same on 64-bit machines; each calls the C library's of its own
-//! name. Functions with a variable number of arguments are defined with as many as they can have:
-//! what the program did not pass is not used.
+//! Variants for large files are the same on 64-bit machines; each calls the C library's function of
+//! the same name. Functions with a variable number of arguments are defined with the largest
+//! number: arguments that the program did not pass are not used.
 
 pub(crate) mod aio;
 pub(crate) mod close;

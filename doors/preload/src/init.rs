@@ -1,4 +1,4 @@
-//! How the library starts, when the program is loaded, and how it ends.
+//! Start of the library, when the program is loaded, and its end.
 
 use std::ffi::{c_int, c_void};
 use std::path::Path;

@@ -1,14 +1,14 @@
-//! What layers above POSIX, which are other libraries in the process, tell of their calls: the two
-//! functions that [`striate_stack::layer`] describes.
+//! The interface for layers above POSIX, which are other libraries in the process, to report their
+//! calls: the two functions that [`striate_stack::layer`] describes.
 //!
 //! ```c
 //! uint64_t striate_preload_layer_begin(void);
 //! void striate_preload_layer_call(uint64_t start, const struct striate_layer_call *call);
 //! ```
 //!
-//! The first says when a call of the program's begins, or 0 if no stage wants to know. The second
-//! tells of it when it has ended. Times are by the clock that POSIX calls are recorded by, so that
-//! it can be told which of them a call has caused.
+//! The first returns the start time of a call of the program, or 0 if no stage wants such calls.
+//! The second reports it when it has ended. Times are of the clock by which POSIX calls are
+//! recorded, so that the calls it has caused can be found.
 
 use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;

@@ -1,4 +1,4 @@
-//! [`absolute`]: paths from the root on, as stages compare them.
+//! [`absolute`]: absolute paths, as stages compare them.
 
 use std::ffi::{CStr, OsStr, c_char, c_int};
 use std::os::unix::ffi::OsStrExt;
@@ -102,7 +102,7 @@ fn start_of(directory: c_int) -> Result<SmallVec<[u8; 256]>, Errno> {
 
 /// The current directory.
 fn current(start: &mut [u8]) -> Result<usize, Errno> {
-    // SAFETY: the kernel writes no more than it is told.
+    // SAFETY: the kernel writes no more than the given length.
     let length = unsafe { libc::syscall(libc::SYS_getcwd, start.as_mut_ptr(), start.len()) };
     // The length counts the end.
     usize::try_from(length - 1).map_err(|_| Errno::from_raw_os_error(crate::errno::get()))

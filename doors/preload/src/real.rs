@@ -1,4 +1,5 @@
-//! [`Real`]: the function that the program would have called without us; and how ours are defined.
+//! [`Real`]: the next function of a name, usually that of the C library; and the macros that define
+//! the replacements.
 
 use std::ffi::{CStr, c_void};
 use std::marker::PhantomData;

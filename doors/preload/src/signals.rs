@@ -1,8 +1,9 @@
-//! Signals that end the program: what is held back is settled first.
+//! Signals that end the program: buffered data is written out first.
 //!
-//! Where such a signal has its default meaning, a handler of ours takes it, settles all, and lets
-//! the default happen. The program does not see that: [`asked`] and [`told`] translate what it asks
-//! for and is told. A signal that comes while its thread is within the stack waits until it leaves.
+//! Where such a signal has its default disposition, a handler of this library writes out buffered
+//! data, and then triggers the default action. The program does not see that: [`asked`] and
+//! [`told`] translate its arguments and results. A signal that arrives while its thread is within
+//! the stack is delivered when the thread leaves it.
 
 use std::ffi::{c_int, c_void};
 use std::mem::zeroed;
@@ -121,7 +122,7 @@ pub(crate) fn thought(signal: c_int) -> Option<Disposition> {
     }
 }
 
-/// What the program is told about a disposition becomes what it knows.
+/// Translates a disposition from the kernel to the one that the program has set.
 pub(crate) fn told(known: &mut Disposition, thought: Option<Disposition>) {
     if known.sa_sigaction == handler() {
         *known = thought.unwrap_or_else(default);

@@ -1,4 +1,4 @@
-//! [`Spin`]: a lock for a few instructions, which may be held while the process is copied.
+//! [`Spin`]: a lock for a few instructions, which may be held during a `fork`.
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -271,7 +271,7 @@ pub(crate) trait ReturnValue: Copy {
     /// That it has failed.
     const FAILED: Self;
 
-    /// The result as stages are told: pointers mean nothing to them.
+    /// The result for stages, to which pointers mean nothing.
     fn outcome(self) -> Outcome;
 }
 
@@ -322,8 +322,8 @@ pub(crate) enum NoticePolicy {
     Implied,
 }
 
-/// Makes a call on a name after stages have heard of it, if any wants that, and tells them what
-/// came of it.
+/// Makes a call on a name after stages were notified, if any wants that, and reports the result to
+/// them.
 pub(crate) fn noticed_name<'d, R: ReturnValue>(
     (function, consent): (Function, NoticePolicy),
     (directory, name): (c_int, *const c_char),
@@ -366,8 +366,8 @@ pub(crate) fn noticed_name<'d, R: ReturnValue>(
     make_and_tell(&op, announced, consent, real, detail)
 }
 
-/// The same for a call on an open file: `action` is what stages hear of, `before` what else is done
-/// before.
+/// The same for a call on an open file: `action` is the notice for stages, `before` what else is
+/// done before.
 pub(crate) fn noticed_file<'d, R: ReturnValue>(
     (function, consent): (Function, NoticePolicy),
     (descriptor, kind): (c_int, Kind),
@@ -389,7 +389,7 @@ pub(crate) fn noticed_file<'d, R: ReturnValue>(
     before(&call);
     drop(call);
     let answer = make_and_tell(&op, announced, consent, real, detail);
-    // Whoever drops a file last is within the stack.
+    // The thread that drops a file last is within the stack.
     let entered = StackEntry::new();
     drop(op);
     drop(file);
@@ -421,7 +421,7 @@ pub(crate) fn make_and_tell<'d, R: ReturnValue>(
     answer
 }
 
-/// Makes a call after stages have heard of it and the file of the descriptor was shared.
+/// Makes a call after stages were notified and the file of the descriptor was shared.
 pub(crate) fn shared<'d, R: ReturnValue>(
     function: Function,
     descriptor: c_int,
@@ -458,8 +458,7 @@ pub(crate) fn is_elsewhere(function: Function, name: *const c_char) -> Result<bo
     told.unwrap_or(Ok(0)).map(|told| told != 0)
 }
 
-/// Tells stages that something is about to be done with a second name of a call, whose result is
-/// told with the first.
+/// Notifies stages of the second name of a call, whose result is reported with the first.
 pub(crate) fn announced_name(
     function: Function,
     directory: c_int,
@@ -472,8 +471,8 @@ pub(crate) fn announced_name(
     told.unwrap_or(Ok(0)).map(|_| ())
 }
 
-/// A call on any number of files that stages are told of before it is made and whose result they
-/// are told afterwards.
+/// A call on any number of files that stages are notified of before it is made and whose result is
+/// reported afterwards.
 pub(crate) struct Announcements {
     function: Function,
     files: SmallVec<[(Arc<OpenFile>, Route, Announced); 2]>,
@@ -492,7 +491,7 @@ impl Announcements {
         }
     }
 
-    /// Lists the file of a descriptor without announcing the call: stages are told its result only.
+    /// Adds the file of a descriptor without announcing the call: stages get its result only.
     pub(crate) fn list(&mut self, descriptor: c_int) {
         if let Some(call) = Call::on(descriptor) {
             self.add(&call, |_, _| Announced::unannounced());
@@ -508,7 +507,7 @@ impl Announcements {
         }
     }
 
-    /// Makes the call, whatever stages have said to it, and tells them the result.
+    /// Makes the call, whatever stages have returned, and reports the result to them.
     pub(crate) fn make<R: ReturnValue>(self, real: impl FnOnce() -> R) -> R {
         let answer = real();
         if self.files.is_empty() {

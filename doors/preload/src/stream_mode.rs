@@ -1,4 +1,4 @@
-//! [`Mode`]: how a stream is opened, as `fopen` is told.
+//! [`Mode`]: the mode string of `fopen`.
 
 use std::ffi::{CStr, c_char, c_int};
 
@@ -19,8 +19,8 @@ impl Mode {
     /// The bits of a stream that a mode sets.
     pub(crate) const STREAM_FLAGS: c_int = NO_READS | NO_WRITES | APPENDING;
 
-    /// Reads a mode as the C library does. `None` if it is to deal with it: it is no mode, or asks
-    /// for another encoding.
+    /// Reads a mode as the C library does. `None` if the C library has to handle it: the mode is
+    /// invalid, or asks for another encoding.
     ///
     /// # Safety
     /// The text is null or a C string.

@@ -250,7 +250,7 @@ fn check(work: &Path, done: &[usize], all: bool) {
         let found = std::fs::read(work.join(last)).unwrap();
         let mut written =
             (0..done.len()).flat_map(|own| (0..500).map(move |round| block(own, round)));
-        assert!(written.any(|block| block == found), "{last} is not what anybody wrote");
+        assert!(written.any(|block| block == found), "{last} is not what any process wrote");
     }
 }
 
@@ -354,7 +354,7 @@ fn killed_before(place: &Workspace, stack: &Stack, call: &str, nth: usize) -> Op
 
 /// Another process goes on with the files of one that was killed before any of its calls: its own
 /// files replace those of the other, or the others are removed. What was replaced or removed does
-/// not come back, and is in nobody's way.
+/// not come back, and blocks no other process.
 #[cfg(feature = "peers")]
 fn one_is_killed_before_any_call_under(name: &str) {
     let (place, stack) = (Workspace::new(), Stack::named(name));
@@ -418,7 +418,7 @@ fn sqlite_keeps_its_commits_under_path_rewrite_of_existing_files() {
             child.wait().unwrap();
         }
         committed.extend(lines.into_iter().flat_map(|lines| lines.map_while(Result::ok)));
-        // Those who come next find it as it is, or the recovery brings it to where it belongs.
+        // The next processes find it as it is, or the recovery moves it to its destination.
         let reader = if round % 2 == 0 { &Stack::NATIVE } else { stack };
         if round % 2 == 0 {
             recover(&place, stack);
@@ -550,9 +550,9 @@ fn are_whole(place: &Workspace, context: &str) -> usize {
     changed
 }
 
-/// Files that are there are brought to the fast place, changed, and brought back, by a process that
-/// is killed before any of its calls. They are as they were, or as they became; and who comes next
-/// finds them so.
+/// Existing files are copied to fast storage, changed, and moved back, by a process that is killed
+/// before each of its calls. They are as before or completely changed, and the next process finds
+/// them so.
 #[cfg(feature = "peers")]
 fn files_that_are_there_stay_whole_under(stack: &Stack, changes: &str) {
     let place = Workspace::new();

@@ -129,7 +129,7 @@ fn what_a_call_has_said_is_not_said_again() {
         assert_eq!(output.status.code(), Some(74), "{how}");
         assert_eq!(lost(&text(&output.stderr), "write-back", &place.at("work/out")), WRITTEN);
     }
-    // Nobody misses a file without a name.
+    // A file without a name is not reported.
     let output = place.run("unlink", &write_back());
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
 }

@@ -21,7 +21,7 @@ impl Dataset {
         } else if records > format.max_records() {
             refuse(format!("they are more than {format} can count"))
         } else if !self.can_hold(records) {
-            refuse("they would end beyond 2^63 - 1 bytes, where no file reaches".into())
+            refuse("they would end beyond 2^63 - 1 bytes, which no file can reach".into())
         } else {
             Ok(())
         };

@@ -118,7 +118,7 @@ impl Partitioned {
         let end = info.record_size.checked_mul(records);
         match end.and_then(|end| end.checked_add(info.fixed_end)).map(i64::try_from) {
             Some(Ok(_)) => Ok(()),
-            _ => refuse("its records would end beyond 2^63 - 1 bytes, where no file reaches"),
+            _ => refuse("its records would end beyond 2^63 - 1 bytes, which no file can reach"),
         }
     }
 

@@ -151,7 +151,7 @@ const OF_DATASET: [&str; 13] = [
 ];
 const OF_VARIABLE: [&str; 5] = [DIMENSIONS, DIMENSION, COUNT, RANGES, NOTE];
 
-/// Text in the master for people who open it with other tools.
+/// Text in the master for users of other tools.
 const MASTER_NOTE: &str = "This file is the master of a partitioned dataset. Variables that have an attribute \
 partition_note are scalars here; their data is divided into the files that partition_files lists, relative to \
 this one. 'striate nc join THIS_FILE WHOLE_FILE' makes one file of all. Other tools read the partitions: \
@@ -164,7 +164,7 @@ fn scalar_note(logical: &Header, variable: &Variable, division: &Division) -> St
     let name = |id: &u32| logical.dimensions.get(*id as usize).map_or("", |it| it.name.as_str());
     let names: Vec<&str> = variable.dimensions.iter().map(name).collect();
     format!(
-        "This scalar is no data: it stands for a variable ({}), divided along {} into {} partitions; \
+        "This scalar holds no data: it represents a variable ({}), divided along {} into {} partitions; \
          see the attribute partition_note of the file",
         names.join(", "),
         names.get(division.dimension).unwrap_or(&""),
@@ -470,7 +470,7 @@ pub(crate) fn logical_of(
         return Ok(None);
     }
     let attributes = &master.attributes;
-    let damaged = |what: &str| format!("its attribute '{what}' is not as it should be");
+    let damaged = |what: &str| format!("its attribute '{what}' is invalid");
     let (id, files) = files_of(master).ok_or_else(|| damaged(FILES))?;
     let generation = number(attributes, GENERATION).ok_or_else(|| damaged(GENERATION))?;
     let count = number(attributes, COUNT).ok_or_else(|| damaged(COUNT))?;
@@ -537,7 +537,7 @@ pub(super) fn restore_variables<E: std::fmt::Display>(
     for variable in &mut logical.variables {
         let division = division_of(variable).map_err(|attribute| {
             let name = &variable.name;
-            format!("attribute '{attribute}' of variable '{name}' is not as it should be")
+            format!("attribute '{attribute}' of variable '{name}' is invalid")
         })?;
         if let Some((dimensions, _)) = &division {
             variable.dimensions.clone_from(dimensions);

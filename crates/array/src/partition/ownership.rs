@@ -74,7 +74,7 @@ impl<'a> OwnershipClaim<'a> {
         let distrust = (name != path && !is_remote(path))
             .then(|| not_own(path))
             .flatten()
-            .map(|why| format!("{} is not to be believed: {why}", path.display()));
+            .map(|why| format!("{} is not trusted: {why}", path.display()));
         Self { path, name, id, unfinished, distrust }
     }
 
@@ -147,7 +147,10 @@ impl<'a> OwnershipClaim<'a> {
         if is_journal || is_same_file {
             return Ownership::Own;
         }
-        Ownership::Unproven(format!("it names the master {}, which is not there", named.display()))
+        Ownership::Unproven(format!(
+            "it names the master {}, which does not exist",
+            named.display()
+        ))
     }
 
     /// Why an empty file is not a partition whose writer was killed right after creating it; `None`

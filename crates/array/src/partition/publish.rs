@@ -44,7 +44,7 @@ pub(super) fn remove_unpublished(path: &Path) -> Result<(), ArrayError> {
     match path.symlink_metadata() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(in_the_way(error.to_string())),
-        Ok(known) if !known.is_file() => return Err(in_the_way("it is no regular file".into())),
+        Ok(known) if !known.is_file() => return Err(in_the_way("it is not a regular file".into())),
         Ok(_) => {}
     }
     let mut magic = [0; 3];
@@ -52,7 +52,7 @@ pub(super) fn remove_unpublished(path: &Path) -> Result<(), ArrayError> {
     // A writer that was killed right after creating the file leaves it empty, or with a hole.
     match read.map_err(|error| in_the_way(error.to_string()))? {
         3 if ![*b"cdf", *b"CDF", [0; 3]].contains(&magic) => {
-            return Err(in_the_way("it is no dataset; what is it?".into()));
+            return Err(in_the_way("it is not a dataset".into()));
         }
         _ => {}
     }

@@ -86,7 +86,7 @@ fn check_divisions(now: &Header, before: &Header) -> Result<(), ArrayError> {
         if par_dim_id(variable) != par_dim_id(old) {
             return Err(ArrayError::Definition {
                 what: format!("{PAR_DIM_ID} of variable '{}'", variable.name),
-                reason: "its data is where it is: it counts when a variable is defined".into(),
+                reason: "its data is in place: the attribute has an effect only when a variable is defined".into(),
             });
         }
     }

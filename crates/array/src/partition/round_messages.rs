@@ -2,7 +2,7 @@
 //! delegate with them.
 //!
 //! Between two ranks the messages of a round follow the order of the partitions. A rank that cannot
-//! supply its bytes sends an empty message, so its peer never waits in vain; [`super::exchange`]
+//! supply its bytes sends an empty message, so its peer never waits for ever; [`super::exchange`]
 //! compares lengths.
 
 use std::collections::VecDeque;

@@ -160,8 +160,7 @@ fn damaged_masters_are_refused() {
         header.attributes.len()
             + header.variables.iter().map(|it| it.attributes.len()).sum::<usize>()
     };
-    // Without one of the attributes, or with another value, it is no master, or not as it should
-    // be.
+    // Without one of the attributes, or with another value, it is not a master, or an invalid one.
     let mut refused = 0;
     for number in 0..count(&master) {
         for value in [None, Some(Values::Int(vec![7, 7, 7])), Some(Values::Int(vec![]))] {

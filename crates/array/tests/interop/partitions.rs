@@ -181,7 +181,7 @@ fn partitions_are_combined_by_their_coordinates() {
         });
         together("3", "-3");
         let master = run("ncdump", &["-h", text(&path)]);
-        for words in ["grid:partition_note = \"This scalar is no data", "join THIS_FILE"] {
+        for words in ["grid:partition_note = \"This scalar holds no data", "join THIS_FILE"] {
             assert!(master.contains(words), "{words}: {master}");
         }
         // The program does not see these attributes.

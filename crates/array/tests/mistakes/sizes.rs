@@ -70,7 +70,7 @@ const REFUSED: [(Format, &[Shape], &str); 9] = [
     (
         Format::Cdf5,
         &[("a", false, &[1 << 62]), ("b", false, &[1 << 62])],
-        "variable 'b' would end beyond 2^63 - 1 bytes, where no file reaches",
+        "variable 'b' would end beyond 2^63 - 1 bytes, which no file can reach",
     ),
 ];
 

@@ -1,4 +1,4 @@
-//! What carries out a plan: the trait [`ArrayEngine`], and one file per library.
+//! [`ArrayEngine`]: the trait of libraries that carry out a plan, with one file per library.
 
 #[cfg(any(netcdf, pnetcdf))]
 mod c_library;
@@ -51,7 +51,7 @@ pub enum ArrayEngineError {
     #[error("this MPI has no {0}")]
     NoComponent(&'static str),
     /// What was opened is not what was made.
-    #[error("the file says something else about itself than was defined: {0}")]
+    #[error("the file's attributes differ from the definitions: {0}")]
     Differs(String),
     /// The library is not in this program, or cannot be used.
     #[error("it is not there: {0}")]
@@ -171,7 +171,7 @@ pub(super) fn absence(api: ArrayApi) -> Option<&'static str> {
     }
 }
 
-/// The words that a library has for itself, if it is there.
+/// The words that a library has for itself, if it exists.
 pub(super) fn version(api: ArrayApi) -> Option<String> {
     match api {
         ArrayApi::Striate | ArrayApi::Layout(_) | ArrayApi::Raw => None,

@@ -1,8 +1,8 @@
-//! [`Layout`]: our datasets as one shared file and as partitions, on targets of which one is slow
-//! (\[SON\]).
+//! [`Layout`]: datasets of Striate as one shared file and as partitions, on targets of which one is
+//! slow (\[SON\]).
 //!
 //! The load of a storage system fluctuates, and a collective call is as slow as the slowest target
-//! that it touches. So one of the [`Targets`] is a straggler whose slowness is drawn anew for every
+//! that it touches. So one of the [`Targets`] is a straggler whose slowness is drawn for every
 //! repetition, the same for all layouts of that repetition.
 
 use std::sync::Arc;

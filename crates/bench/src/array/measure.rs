@@ -1,4 +1,4 @@
-//! The loop that measures.
+//! The measuring loop: contenders take turns within each repetition.
 
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
@@ -236,8 +236,8 @@ impl<'b> ArrayBench<'b> {
     }
 
     /// Seconds of the exchange: of each call, those of the rank on which it took least. On other
-    /// ranks it lasts longer, but to wait for a rank that still writes or reads is no cost of the
-    /// exchange. Collective.
+    /// ranks it lasts longer, but waiting for a rank that still writes or reads is not a cost of
+    /// the exchange. Collective.
     fn exchange(&self, calls: &[Duration]) -> Result<f64, ArrayBenchError> {
         let mut least: Vec<u64> = calls.iter().map(|time| time.as_nanos() as u64).collect();
         self.comm.allreduce_u64(Reduction::Min, &mut least)?;

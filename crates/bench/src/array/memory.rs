@@ -1,5 +1,5 @@
-//! A rank's memory: filled with values that depend on their place in the file, packed and unpacked
-//! by hand for the libraries that take elements only one after the other, and verified.
+//! The memory of a rank: filled with values that depend on their position in the file, packed and
+//! unpacked for the libraries that need contiguous elements, and verified.
 
 use bytemuck::Pod;
 use striate_store::AlignedBuffer;
@@ -16,7 +16,7 @@ const LARGE_PAGE: usize = 2 << 20;
 pub(super) fn buffer(len: usize) -> AlignedBuffer {
     let align = if len >= LARGE_PAGE { LARGE_PAGE } else { AlignedBuffer::PAGE };
     let mut buffer = AlignedBuffer::with_alignment(len, align);
-    // Pages are there before a clock runs.
+    // Pages are touched before a clock runs.
     buffer.fill(UNTOUCHED);
     buffer
 }
@@ -31,7 +31,7 @@ pub(super) struct Memory {
 /// An element with a wrong value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ElementMismatch {
-    /// Which variable; none if memory that is no element's was changed.
+    /// Which variable; none if memory outside the elements was changed.
     pub variable: Option<String>,
     /// Which element of the variable in the file, or which byte of memory.
     pub index: u64,

@@ -1,4 +1,4 @@
-//! What a rank does: [`ArrayPlan`], the datasets it takes part in and the memory it holds for them.
+//! [`ArrayPlan`]: the datasets that a rank takes part in, and the memory it holds for them.
 //!
 //! A plan is plain data that every engine carries out as it is, so that a comparison is of engines
 //! and of nothing else. Elements have values by their place in the file ([`Access::seed`]), which
@@ -83,7 +83,7 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// Defines a dimension, or finds it if it is there.
+    /// Defines a dimension, or finds it if it exists.
     pub(super) fn dimension(&mut self, name: &str, len: u64) -> usize {
         let known = self.dimensions.iter().position(|(known, _)| known == name);
         known.unwrap_or_else(|| {

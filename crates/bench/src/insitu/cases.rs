@@ -1,4 +1,5 @@
-//! What is measured: stacks whose calls are timed, and tasks with the ways in which they are done.
+//! The cases of `bench insitu`: stacks whose calls are timed, and tasks with the variants that are
+//! compared.
 
 use std::path::{Path, PathBuf};
 
@@ -38,12 +39,12 @@ const TRACE: &str = "[[stage]]\nkind = \"trace\"\ndirectory = \"FAST/run\"\n";
 
 pub(super) static OVERHEADS: &[OverheadStack] = &[
     OverheadStack {
-        name: "overhead of a file that nobody wants",
+        name: "overhead of a file that no stage wants",
         stages: ELSEWHERE,
         goal: Some(10.0),
     },
     OverheadStack {
-        name: "overhead of calls that nobody wants",
+        name: "overhead of calls that no stage wants",
         stages: OTHER_CALLS,
         goal: Some(10.0),
     },
@@ -79,7 +80,7 @@ impl TaskVariant {
         Some(format!("[paths]\ninclude = [\"{slow}\", \"{fast}/data\"]\n\n{stages}"))
     }
 
-    /// Whether what is written is there in the end.
+    /// Whether the written data is checked at the end.
     pub(super) fn keeps_data(&self) -> bool {
         !self.stages.is_some_and(|text| {
             text.contains("i_accept_destroyed_files") || text.contains("unpack = false")

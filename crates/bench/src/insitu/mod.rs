@@ -1,4 +1,4 @@
-//! `bench insitu`: what the stack costs programs that it is put under, and what its stages gain.
+//! `bench insitu`: the cost of the stack under unmodified programs, and the gain of its stages.
 //!
 //! Every sample is taken in a process of its own, which the library is loaded into as into any
 //! program, or not; what is compared takes turns within a round. The cost of a call is measured

@@ -1,5 +1,4 @@
-//! What a call costs: the function that this program got when it was loaded, compared with that of
-//! the C library.
+//! The cost of a call: the intercepted function compared with that of the C library.
 //!
 //! Both are called in blocks that take turns, so that noise of the machine affects both.
 
@@ -90,7 +89,7 @@ impl CFunction {
             Function::Write => c"write",
             Function::Lseek => c"lseek",
         };
-        // SAFETY: the library is there already, and is not unloaded.
+        // SAFETY: the library is already loaded, and is not unloaded.
         let symbol = unsafe {
             let library = libc::dlopen(c"libc.so.6".as_ptr(), libc::RTLD_LAZY | libc::RTLD_LOCAL);
             if library.is_null() {
@@ -120,7 +119,7 @@ impl CFunction {
         let memory: *mut c_void = bytes.as_mut_ptr().cast();
         let mut least = isize::MAX;
         let start = Instant::now();
-        // SAFETY: the memory is there, and as large as is said.
+        // SAFETY: the memory is valid, and as large as stated.
         unsafe {
             match black_box(self) {
                 Self::Positioned(call) => {

@@ -1,4 +1,4 @@
-//! [`Task`]: what a program does in one sample, as words that a process is given.
+//! [`Task`]: the work of a process in one sample, as arguments of its command line.
 //!
 //! It is carried out by the standard library, whose calls are those of any program.
 
@@ -83,7 +83,7 @@ impl FromStr for Task {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let not_one = || format!("{text:?} is no task");
+        let not_one = || format!("{text:?} is not a task");
         let (kind, rest) = text.split_once(' ').ok_or_else(not_one)?;
         let numbers = match kind {
             "write" => 4,
@@ -172,7 +172,7 @@ impl Task {
         }
     }
 
-    /// Whether all is there afterwards.
+    /// Whether all data exists afterwards.
     pub(super) fn left_what_it_should(&self) -> bool {
         let holds = |path: &Path, mut numbers: Range<u64>, pattern: &ContentPattern| {
             let Ok(found) = fs::read(path) else { return false };

@@ -1,4 +1,4 @@
-//! What the files of a benchmark hold: every byte is a function of its offset.
+//! The contents of the files of a benchmark: every byte is a function of its offset.
 //!
 //! So a file can be verified whichever engine and rank wrote a part of it, and two ranks that write
 //! the same byte write the same value. The function is cheap and has no branches, since it is

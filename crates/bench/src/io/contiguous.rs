@@ -1,5 +1,5 @@
-//! [`Contiguous`]: the bytes of another pattern's calls, each call in one piece. What the same
-//! servers or disks do with it is the limit for all methods.
+//! [`Contiguous`]: the bytes of another pattern's calls, each call in one contiguous piece, as the
+//! limit for all methods on the same storage.
 
 use striate_datatype::{Datatype, TypeError};
 

@@ -1,4 +1,5 @@
-//! What carries out the calls of a plan: the trait [`IoEngine`], and one file per engine.
+//! [`IoEngine`]: the trait of implementations that carry out the calls of a plan, with one file per
+//! engine.
 //!
 //! All engines are given the same view, the same memory and the same calls, so that a comparison is
 //! of engines and of nothing else.

@@ -1,4 +1,4 @@
-//! The loop that measures.
+//! The measuring loop: contenders take turns within each repetition.
 
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
@@ -130,7 +130,7 @@ impl<'b> IoBench<'b> {
         let plans = pattern_runs.iter().flat_map(|pattern_run| &pattern_run.plans);
         let buffer = plans.map(|plan| plan.buffer).max().unwrap_or(0);
         let [mut model, mut memory] = [(); 2].map(|()| AlignedBuffer::new(buffer));
-        // Pages are there before a clock runs.
+        // Pages are touched before a clock runs.
         model.fill(UNTOUCHED);
         memory.fill(UNTOUCHED);
         let mut bench = Self {
@@ -155,8 +155,9 @@ impl<'b> IoBench<'b> {
         Ok(bench)
     }
 
-    /// Whether files of this name are there already, to be read only. Those that are in the way, or
-    /// that are not of the pattern, are refused. Every rank looks before any makes files.
+    /// Whether files of this name already exist, to be read only. Files that would be overwritten,
+    /// or that are not of the pattern, are refused. Every rank checks before any rank creates
+    /// files.
     fn look(
         comm: &Arc<dyn Comm>,
         pattern: &dyn Pattern,

@@ -94,9 +94,9 @@ impl IoApi {
 pub struct Contender {
     /// What does the I/O.
     pub api: IoApi,
-    /// By which method; ours only.
+    /// By which method; for Striate only.
     pub method: Option<MethodChoice>,
-    /// With which file domains, if not those of the hints; ours only.
+    /// With which file domains, if not those of the hints; for Striate only.
     pub domains: Option<DomainChoice>,
     /// Whether the bytes of each call are moved in one piece instead: the limit for the methods.
     pub contiguous: bool,
@@ -157,11 +157,11 @@ pub fn paper_hints(ranks: u64) -> Hints {
 #[derive(Clone, Debug, Default)]
 pub struct FileChoice {
     /// The file (IOR's `-o`), instead of one with a random name in [`IoOptions::directory`]; a URL
-    /// for one on servers. If it is there already and nothing is to be written, it is read.
+    /// for one on servers. If it already exists and nothing is to be written, it is read.
     pub name: Option<PathBuf>,
     /// Whether files stay (IOR's `-k`).
     pub keep: bool,
-    /// Whether a file that is there already may be written over.
+    /// Whether a file that already exists may be written over.
     pub overwrite: bool,
 }
 
@@ -248,13 +248,13 @@ pub enum IoBenchError {
         /// Why not.
         source: std::io::Error,
     },
-    /// A file that is to be written is there already.
+    /// A file that is to be written already exists.
     #[error("{} is there already", .path.display())]
     Exists {
         /// Which.
         path: PathBuf,
     },
-    /// A file that is there already is not one of this pattern.
+    /// A file that already exists is not one of this pattern.
     #[error("{} has {found} bytes, but the pattern has {expected}", .path.display())]
     OtherPattern {
         /// Which.

@@ -1,4 +1,4 @@
-//! What the ranks of a benchmark do, call by call.
+//! The calls of each rank of a benchmark.
 //!
 //! A [`Pattern`] gives each rank a [`IoPlan`]: a view of the file and calls through it. Calls form
 //! steps; a step is timed as a whole, and the rank's memory holds one step. Together the ranks

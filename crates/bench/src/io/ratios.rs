@@ -1,4 +1,4 @@
-//! The comparisons between rows, and what they should come to.
+//! The ratios between rows, and their goals.
 
 use striate_datatype::Bytes;
 use striate_file::Method;

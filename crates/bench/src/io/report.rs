@@ -1,4 +1,4 @@
-//! What a benchmark found: rows, and the ratios between them.
+//! The results of a benchmark: rows, and the ratios between them.
 
 use serde::Serialize;
 use striate_datatype::TypeError;

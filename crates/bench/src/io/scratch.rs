@@ -1,5 +1,5 @@
-//! The files of a benchmark, on a file system or on servers: made by rank 0, and gone when it ends,
-//! also by a signal.
+//! The files of a benchmark, on a file system or on servers: created by rank 0, and removed at the
+//! end, also after a signal.
 
 use std::fs::{self, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
@@ -105,7 +105,7 @@ impl Scratch {
         self.paths.iter().try_for_each(|path| remove(path).and_then(|()| remove_kin(path)))
     }
 
-    /// Makes all files anew and empty.
+    /// Creates all files again, empty.
     pub(super) fn renew(&self) -> Result<(), IoBenchError> {
         // A file that is made after a signal's thread has removed all would stay.
         let _made = hold_off();

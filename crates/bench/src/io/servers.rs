@@ -80,8 +80,8 @@ impl LocalServers {
         &self.running.data
     }
 
-    /// Changes how many bytes of data pass a server in a second (`None`: any). A server that is not
-    /// there has none.
+    /// Changes how many bytes of data pass a server in a second (`None`: any). A server that does
+    /// not exist has none.
     pub fn set_bandwidth(&self, server: usize, bytes_per_second: Option<u64>) {
         let servers = self.running.servers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(server) = servers.as_ref().and_then(|servers| servers.servers().get(server)) {

@@ -1,7 +1,8 @@
-//! What is done before a signal ends the program: files are removed, servers stopped.
+//! Cleanup before a signal ends the program: files are removed, servers are stopped.
 //!
-//! A handler may call next to nothing, so it only wakes a thread, through a pipe; the thread does
-//! what is left to do, the last thing first, and ends the program as the signal would have.
+//! A signal handler may call very few functions, so it only wakes a thread, through a pipe; the
+//! thread does what is left to do, the last thing first, and ends the program as the signal would
+//! have.
 
 use std::fs::File;
 use std::io::Read;
@@ -21,7 +22,7 @@ static LEFT: Mutex<Vec<(u64, Work)>> = Mutex::new(Vec::new());
 /// The end of the pipe that the handler writes to.
 static WAKE: AtomicI32 = AtomicI32::new(-1);
 
-/// Something that is done if a signal ends the program while this is there.
+/// An action that is carried out if a signal ends the program while this value exists.
 #[derive(Debug)]
 #[must_use = "it is only done while this is there"]
 pub struct SignalCleanup(u64);
@@ -89,7 +90,7 @@ fn watch(mut wait: File) {
     }
     let Ok(signal) = Signal::try_from(i32::from(signal[0])) else { return };
     let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
-    // SAFETY: the default action is no handler.
+    // SAFETY: the default action needs no handler.
     let _ = unsafe { sigaction(signal, &default) };
     let _ = raise(signal);
 }

@@ -1,4 +1,4 @@
-//! Plain sockets to plain files: what a server could reach that does nothing but copy.
+//! Plain sockets to plain files: the rate of a server that only copies.
 //!
 //! Every server is a thread per connection that receives into a buffer and writes to a file, or
 //! reads from the file and sends. There are no frames and no checksums: which bytes a connection is

@@ -1,4 +1,4 @@
-//! What a call sends to the servers: requests and their bytes, without those that send
+//! The traffic of a call to the servers: requests and their bytes, without those that send
 //! descriptions.
 
 use striate_comm::{Comm, CommError, CommExt, Reduction};

@@ -1,4 +1,4 @@
-//! Our descriptions as types of MPI.
+//! Conversion of descriptions to MPI datatypes.
 
 use std::ffi::c_int;
 

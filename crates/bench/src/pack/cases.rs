@@ -46,7 +46,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// The least ratio to the faster MPI that we want.
+    /// The required ratio to the faster MPI.
     pub const fn goal_over_mpi(self) -> f64 {
         match self {
             Self::Vector { .. } => 1.0,

@@ -1,4 +1,4 @@
-//! The engines that copy: ours, memcpy, a hand-written loop, and MPI peers.
+//! The engines that copy: Striate, memcpy, a hand-written loop, and MPI peers.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};

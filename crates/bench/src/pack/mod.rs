@@ -1,4 +1,4 @@
-//! `bench pack`: our packing compared with memcpy, hand-written loops and both MPIs.
+//! `bench pack`: Striate's packing compared with memcpy, hand-written loops and both MPIs.
 //!
 //! Every case is measured in rounds; in each round every engine takes one sample. Ratios are taken
 //! within rounds, so that what disturbs a round disturbs both sides of a ratio.
@@ -112,8 +112,8 @@ pub fn run(
     Ok(results)
 }
 
-/// How often the buffers of a case are allocated anew in the course of its samples. Which pages a
-/// buffer is given decides which cache lines compete: it is part of the noise, and is sampled too.
+/// How often the buffers of a case are allocated again during its samples. Which pages a buffer is
+/// given decides which cache lines compete: it is part of the noise, and is sampled too.
 const PLACEMENTS: usize = 5;
 
 fn run_case(

@@ -50,8 +50,8 @@ impl BackoffPolicy {
 pub enum Waiter<'a> {
     /// A rank: its tasks get on while it waits, and a rank that died ends the wait with an error.
     Rank(&'a dyn Comm),
-    /// A helper thread of a rank. It must not use the communicator; the rank tells it when to give
-    /// up.
+    /// A helper thread of a rank. It must not use the communicator; the rank signals it when to
+    /// give up.
     HelperThread,
 }
 
@@ -150,7 +150,7 @@ impl Backoff {
         Wait { policy, event, since: None, burst: 0, has_slept: false, sleeping: None }
     }
 
-    /// Calls `attempt` until it returns something, where no event tells of changes.
+    /// Calls `attempt` until it returns something, where no event signals changes.
     pub fn poll<T>(
         &self,
         comm: &dyn Comm,
@@ -248,7 +248,7 @@ mod tests {
         let (backoff, event) = (Backoff::new(POLICY), EventCount::default());
         let mut wait = backoff.begin(Some(&event));
         // On a busy machine the first yield may already take longer than all of them are meant to,
-        // since the core was used by another program; however long that was, it was no sleep.
+        // since the core was used by another program; however long that was, it was not a sleep.
         while wait.sleeping.is_none() {
             assert_eq!(event.sleepers(), 0, "it only yields");
             wait.step();

@@ -2,7 +2,7 @@
 //! to wait on.
 //!
 //! A rank that writes its own number does not take the lines of others from them, so counting costs
-//! a rank next to nothing until another one looks.
+//! a rank very little until another rank reads the counters.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -29,7 +29,7 @@ pub struct NodeMemory {
 }
 
 impl NodeMemory {
-    /// `nodes` tells the node of each rank.
+    /// `nodes` is the node of each rank.
     pub(crate) fn new(mapping: Arc<Mapping>, rank: usize, nodes: &[usize]) -> Self {
         let ranks = ranks_of(nodes[rank], nodes);
         let index = ranks.iter().take_while(|&&other| other < rank).count();
@@ -244,7 +244,7 @@ fn check_available(len: usize) -> Result<(), Errno> {
     }
 }
 
-/// Bytes that programs can still allocate; `None` if the kernel does not tell.
+/// Bytes that programs can still allocate; `None` if the kernel does not report it.
 fn available() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;

@@ -51,7 +51,7 @@ impl Group {
         self.contributions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The error of calls that depend on a rank that has ended; `None` if it was no member.
+    /// The error of calls that depend on a rank that has ended; `None` if it was not a member.
     fn error(&self, end: &End) -> Option<CommError> {
         let rank = self.members.iter().position(|member| *member == end.rank)?;
         let reason = end.failure.clone().unwrap_or_else(|| "it has ended".to_owned());

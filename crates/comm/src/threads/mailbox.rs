@@ -59,7 +59,7 @@ impl Inbox {
         Ticket(self.tickets)
     }
 
-    /// The message for a receive, if it is there.
+    /// The message for a receive, if it exists.
     pub(super) fn take_message(&mut self, ticket: Ticket) -> Option<Vec<u8>> {
         self.messages.remove(&ticket)
     }

@@ -38,7 +38,7 @@ pub(super) struct CollectiveState {
     pub(super) rendezvous: Rendezvous,
     /// The collective buffers, made by the first call that needs them.
     pub(super) ring: Option<RingState>,
-    /// What this rank tells the others in its next collective call, then what all have told.
+    /// The proposal of this rank for its next collective call, then the proposals of all ranks.
     pub(super) note: u8,
     /// Draws the points at which boundary sums are taken.
     pub(super) seed: u64,
@@ -129,7 +129,7 @@ pub(super) enum CollectiveAccess {
     Described(Result<FileSide, FileError>),
 }
 
-/// What the proposals of all ranks come to.
+/// The decision that follows from the proposals of all ranks.
 pub(super) enum Agreement {
     /// This rank cannot take part.
     Failed(FileError),
@@ -500,7 +500,7 @@ impl File {
     }
 
     /// [`File::decline`] where the other ranks read or write at their views: if that call skips the
-    /// rendezvous, they are not told.
+    /// rendezvous, they do not learn of it.
     pub fn decline_access(&mut self, direction: Direction, error: FileError) -> FileError {
         self.complete_pending();
         match self.elides_rendezvous(direction) {

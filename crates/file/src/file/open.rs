@@ -236,7 +236,7 @@ struct OpenAgreement<T> {
     same_mode: bool,
 }
 
-/// What a rank tells the others before a file is opened, in the fields of a [`Proposal`].
+/// The information that ranks exchange before a file is opened, in the fields of a [`Proposal`].
 #[derive(Clone, Copy)]
 struct OpenProposal {
     /// Equal for equal hints, in all processes.

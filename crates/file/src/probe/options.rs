@@ -136,7 +136,7 @@ fn delta(value: &str) -> Result<f64, String> {
 
 /// Digits and one of `us`, `ms`, `s`, `m`, `h`; without a unit, seconds.
 fn time(value: &str) -> Result<Duration, String> {
-    let nonsense = || "is no length of time such as 30s, 10m or 0".to_owned();
+    let nonsense = || "is not a duration such as 30s, 10m or 0".to_owned();
     let unit = value.trim_start_matches(|c: char| c.is_ascii_digit());
     let micros: u64 = match unit {
         "us" => 1,

@@ -121,7 +121,7 @@ fn targets_that_fail_say_why_and_are_not_chosen() {
 
 #[test]
 fn a_directory_that_may_not_be_written_fails() {
-    // On /proc nobody can make a file, not even root.
+    // On /proc no file can be created, not even by root.
     let place = tempfile::tempdir().unwrap();
     let found = run(&targets(&["/proc/self"]), &options(&place)).unwrap();
     assert!(found.targets[0].outcome.is_err());
@@ -166,7 +166,7 @@ fn what_was_written_within_the_limit_counts() {
     let sample = limited(40, 150).unwrap();
     assert!((4 * MIB..=8 * MIB).contains(&sample.bytes), "{sample:?}");
     assert!(sample.bandwidth() <= 40.0 * MIB as f64);
-    // A target that takes no byte for longer than anybody waits.
+    // A target that accepts no byte for longer than the limit.
     let reason = limited(1, 10).unwrap_err();
     assert!(reason.contains("nothing could be written"), "{reason}");
 }

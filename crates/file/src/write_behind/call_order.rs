@@ -155,7 +155,7 @@ mod tests {
         assert!(all[0].has_finished(1) && !all[0].has_finished(2) && !all[1].has_finished(1));
         all[1].finish();
         assert!(all[1].has_finished(1));
-        // What does not overlap is no conflict, nor is a call without bytes.
+        // Ranges that do not overlap do not conflict, nor does a call without bytes.
         assert_eq!(call_logs.announce(1, 2, 20..30), Conflicts::default());
         all[1].finish();
         assert_eq!(call_logs.announce(1, 3, 0..0), Conflicts::default());

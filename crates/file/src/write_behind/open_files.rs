@@ -42,7 +42,7 @@ pub(crate) struct OpenFileEntry {
 }
 
 impl OpenFileEntry {
-    /// Registers an open file. `None` if it cannot be told which file it is; then nothing may wait.
+    /// Registers an open file. `None` if the file cannot be identified; then no write may wait.
     pub(crate) fn new(file: &PosixFile, write_behind: Option<&Arc<WriteBehind>>) -> Option<Self> {
         let Some(file) = file.identity() else {
             if let Some(write_behind) = write_behind {

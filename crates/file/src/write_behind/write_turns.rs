@@ -22,8 +22,8 @@ const MOST_WRITERS: u32 = 64;
 /// Looks before a waiter yields its core.
 const LOOKS: u32 = 200;
 
-/// Writes that take no turn after a wait was in vain: where writes take longer, waiting asleep is
-/// right.
+/// Number of writes that take no turn after a wait ended by its time limit: where writes take
+/// longer, sleeping in the kernel is right.
 const WITHOUT_TURN: u32 = 64;
 
 /// Smaller writes are over before it matters; larger ones take longer than to sleep and be woken.

@@ -1,4 +1,4 @@
-//! Values between commas, as RFC 4180 has them, with lines that end as on Unix.
+//! Comma-separated values as in RFC 4180, with Unix line ends.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};

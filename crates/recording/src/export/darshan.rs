@@ -2,8 +2,8 @@
 //!
 //! There is a record for each rank and path: files that several ranks use are not reduced to rank
 //! -1, so the counters of fastest and slowest ranks are 0. Processes without a rank are numbered
-//! after the greatest rank in the order in which they began, from 0 on if no process has one. What
-//! a recording does not tell is -1, which is Darshan's own way to say so.
+//! after the greatest rank in the order in which they began, from 0 on if no process has one.
+//! Values that a recording does not contain are -1, Darshan's value for unknown.
 
 mod counters;
 mod frequent;

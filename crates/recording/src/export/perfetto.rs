@@ -2,9 +2,9 @@
 //! names. Calls of layers last longer than those that they cause in their thread, which are
 //! therefore shown beneath them.
 //!
-//! Times are microseconds with three digits behind the point, so that nanoseconds stay exact.
-//! Numbers of processes are those of the kernel, or places in the recording where processes of
-//! several hosts share a number.
+//! Times are microseconds with three decimal places, so that nanoseconds stay exact. Numbers of
+//! processes are those of the kernel, or indices in the recording where processes of several hosts
+//! share a number.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -111,7 +111,7 @@ fn micro(nanoseconds: u64) -> String {
     format!("{}.{:03}", nanoseconds / 1000, nanoseconds % 1000)
 }
 
-/// The number by which each process is told.
+/// The number that identifies each process.
 fn numbers(recording: &Recording) -> Vec<u32> {
     let mut hosts: BTreeMap<u32, BTreeSet<&str>> = BTreeMap::new();
     for process in recording.processes() {

@@ -1,7 +1,7 @@
 //! Darshan logs: the reads and writes that their extended traces (DXT) have at the POSIX layer.
 //!
-//! The same as what `darshan-dxt-parser` prints of them, with times as exact as they were recorded.
-//! Those of the MPI-IO layer are the same bytes on their way to POSIX: they are counted as skipped.
+//! They are the same as in the output of `darshan-dxt-parser`, with times as exact as they were
+//! recorded. Those of the MPI-IO layer move the same bytes: they are counted as skipped.
 
 use std::collections::HashMap;
 use std::io::BufRead;
@@ -47,7 +47,7 @@ pub(super) fn import(
                 .into(),
         );
     }
-    // What cannot be read of those that are left out is no loss.
+    // Damage in modules that are left out does not matter.
     let mut above = 0;
     let _ = log.segments(Module::DXT_MPI_IO, &mut |_, _| above += 1);
     if above > 0 {
@@ -85,7 +85,7 @@ impl DarshanImporter<'_> {
             let command = job.command.split_whitespace().map(str::to_owned).collect();
             let host = traced.host.clone();
             let origin = Origin { process, parent: 0, rank: Some(rank), host, command };
-            // Segments tell times since the start of the job.
+            // Times of segments are counted from the start of the job.
             let began = u64::try_from(job.start_ns).unwrap_or(0);
             let label = "darshan".to_owned();
             Header { origin, directory: PathBuf::from("/"), began, clock: 0, label, place: 0 }

@@ -3,9 +3,9 @@
 //! There are lines about the job (`# exe: …`, `# start_time: …`), then for each file and rank some
 //! about these (`# DXT, file_id: …, file_name: …`, `# DXT, rank: …, hostname: …`) and a row for
 //! each call: `X_POSIX rank write|read segment offset length start end [OST …]`. Newer versions
-//! have more columns, with a header that names them. Rows of `X_MPIIO` are the same bytes on their
-//! way to POSIX: they are counted as skipped. How a file was opened is not in the output, so all
-//! files count as open to be read and written.
+//! have more columns, with a header that names them. Rows of `X_MPIIO` describe the same bytes:
+//! they are counted as skipped. How a file was opened is not in the output, so all files count as
+//! open to be read and written.
 
 use std::collections::BTreeMap;
 use std::io::BufRead;
@@ -145,7 +145,7 @@ impl DxtImporter {
                 host: self.host.clone(),
                 command: self.command.clone(),
             };
-            // Rows tell times since the start of the job.
+            // Times of rows are counted from the start of the job.
             let (began, clock) = ((self.began * SECOND) as u64, 0);
             let label = "darshan-dxt-parser".to_owned();
             Header { origin, directory: PathBuf::from("/"), began, clock, label, place: 0 }

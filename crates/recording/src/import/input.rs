@@ -1,8 +1,8 @@
 //! [`Input`]: the file that is imported, which may be a pipe that another program is still writing.
 //!
-//! Regular files are read as usual. What may have to be waited for (a named pipe, a terminal) is
-//! opened and read without blocking: a wait is a `poll` of a tenth of a second, after which the
-//! caller's [`Progress`] is asked whether to go on. So an import that waits for a program can be
+//! Regular files are read as usual. Input that may block (a named pipe, a terminal) is opened and
+//! read without blocking: a wait is a `poll` of a tenth of a second, after which the caller's
+//! [`Progress`] decides whether to continue. So an import that waits for a program can be
 //! interrupted. An interrupted input ends as an empty file does; the caller asks the progress why.
 
 use std::fs::{File, OpenOptions};

@@ -1,10 +1,10 @@
-//! [`Parts`]: traces that grow at the same time, and become one file.
+//! [`Parts`]: traces that are written at the same time, and then merged to one file.
 //!
-//! What other tools write has calls of all processes mixed, or in the order of files. Each process
-//! first has a trace of its own in a hidden directory next to the result, `.NAME.parts-PID`. The
-//! directory goes away with the import, before the result has its name; that of an import that was
-//! killed is removed by the next one that makes a file of this name. A lock on the directory tells
-//! whether its import still runs.
+//! The output of other tools has the calls of all processes interleaved, or in the order of files.
+//! Each process first gets a separate trace in a hidden directory next to the result,
+//! `.NAME.parts-PID`. The directory is removed at the end of the import, before the result gets its
+//! name; that of an import that was killed is removed by the next import to this name. A lock on
+//! the directory shows whether its import still runs.
 
 use std::collections::BTreeMap;
 use std::fs::{DirBuilder, File};
@@ -223,7 +223,7 @@ impl Unsorted {
         self.processes.len()
     }
 
-    /// The files that a process has open, which is made if it is not there.
+    /// The files that a process has open, which is created if it does not exist.
     pub(super) fn process(
         &mut self,
         process: u32,

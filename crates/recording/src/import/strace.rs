@@ -1,9 +1,9 @@
 //! The output of `strace -f -ttt -T`, with `-y` or without.
 //!
-//! Calls of all tasks are mixed, and a call that another one interrupts is in two lines. What
-//! descriptors stand for follows from the calls that open, duplicate, inherit and close them. A
-//! file that was open before is known by the path that `-y` tells; without it, calls on it are
-//! counted as elsewhere.
+//! Calls of all tasks are mixed, and a call that another one interrupts is in two lines. The files
+//! of descriptors follow from the calls that open, duplicate, inherit and close them. A file that
+//! was open before is known by the path that `-y` prints; without it, calls on it are counted as
+//! elsewhere.
 
 mod calls;
 mod kernel;
@@ -245,7 +245,7 @@ impl<'p> StraceImporter<'p> {
             return self.made(task, &ended, text);
         }
         if ended.returned == Returned::Nothing {
-            // What does not return is no operation on a file; the rest is made again, or
+            // A call that does not return is not an operation on a file; others are restarted, or
             // interrupted.
             if ended.name.starts_with("exit") {
                 self.imported.skip(ended.name);
@@ -296,7 +296,7 @@ impl<'p> StraceImporter<'p> {
             self.started.insert(child, self.now);
         }
         for (number, bytes) in self.waiting.remove(&child).unwrap_or_default() {
-            // Their time has passed; what follows is told by its own.
+            // Their time has passed; the following lines have their own times.
             let now = self.now;
             self.line(number, &bytes)?;
             self.now = now;

@@ -1,4 +1,4 @@
-//! The memory of a call, in as many parts as it had.
+//! The memory buffers of a call, as many as the recorded call had.
 
 use striate_stack::Memory;
 

@@ -26,7 +26,7 @@ pub(super) struct ReplayedProcess {
     files: Mutex<HashMap<FileId, OpenDescriptors>>,
     /// Its locks on parts of files.
     pub(super) locks: Locks,
-    /// Whether sizes that the kernel tells may be others than the program sees.
+    /// Whether sizes that the kernel returns may differ from those that the program sees.
     pub(super) holds_back: bool,
 }
 

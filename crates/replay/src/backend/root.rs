@@ -46,7 +46,7 @@ impl Root {
         Ok(root)
     }
 
-    /// A directory that stays, which is made if it is not there.
+    /// A directory that stays, which is created if it does not exist.
     pub(crate) fn existing(path: &Path) -> Result<Self, ReplayError> {
         let failed = |error| ReplayError::make(path, error);
         fs::create_dir_all(path).map_err(failed)?;
@@ -95,7 +95,7 @@ impl Root {
         self.path.join(Self::relative(path))
     }
 
-    /// Makes what was there before. Returns how many bytes.
+    /// Makes what existed before. Returns how many bytes.
     pub(super) fn make(&self, initial: &[Initial], watched: &Progress) -> Result<u64, ReplayError> {
         let (mut buffer, mut bytes) = (WorkerBuffer::default(), 0);
         for Initial { path, file_type, mode } in initial {
@@ -183,8 +183,8 @@ impl Root {
         std::os::unix::fs::symlink(self.link_text(path, to), here)
     }
 
-    /// Makes something good, as far as possible: what is still different then is told as a
-    /// difference.
+    /// Corrects the state of files, as far as possible: remaining deviations are reported as
+    /// differences.
     pub(super) fn fix(&self, fix: &Fix, buffer: &mut WorkerBuffer) {
         if self.real {
             return;

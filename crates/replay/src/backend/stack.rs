@@ -1,9 +1,8 @@
 //! [`StackBackend`]: calls are carried out in a directory, through a stack of stages for each
 //! recorded process.
 //!
-//! Stages see paths as they were recorded: by these they are chosen, and a recording of the replay
-//! has them. The kernel looks names up from the root of the replay. What is done around a call is
-//! what the door for unmodified programs does.
+//! Stages see the recorded paths: rules apply to these, and a recording of the replay has them. The
+//! kernel resolves names from the root of the replay. A call is handled as by the preload door.
 
 mod calls;
 mod locks;
@@ -148,7 +147,7 @@ impl StackBackend {
         Target { directory: self.root.descriptor(), path, absolute }
     }
 
-    /// Opens whatever is at a name. What is no regular file is not for stages.
+    /// Opens whatever is at a name. Only regular files are for stages.
     fn open(
         &self,
         replayed: &ReplayedProcess,
@@ -242,8 +241,7 @@ impl Backend for StackBackend {
         self.processes.write().unwrap_or_else(PoisonError::into_inner).insert(process, replayed);
         let Some(parent) = parent.and_then(|parent| self.replayed(parent)) else { return Ok(0) };
         let begin = Instant::now();
-        // As when a process is copied or starts a program: whatever it holds back is there for the
-        // new one.
+        // As at `fork` or `exec`: buffered data is written out for the new process.
         let files: Vec<_> =
             parent.files().values().map(|opened| Arc::clone(&opened.file)).collect();
         for file in files.iter().filter(|file| !file.is_shared()) {
@@ -291,7 +289,7 @@ impl Backend for StackBackend {
         for (_, opened) in files {
             close_all(opened);
         }
-        finished.map(drop).map_err(|error| format!("what was held back: {error}"))
+        finished.map(drop).map_err(|error| format!("buffered data: {error}"))
     }
 
     fn end_all(&self) -> Vec<String> {

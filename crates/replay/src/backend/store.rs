@@ -1,7 +1,7 @@
 //! [`StoreBackend`]: calls are carried out on a store, such as I/O servers.
 //!
-//! Positions, descriptors and modes are kept here: a store has files with sizes and bytes at
-//! offsets, and no more. What has no counterpart there is left out and named.
+//! Positions, descriptors and modes are kept here: a store only has files with sizes and bytes at
+//! offsets. Operations without a counterpart there are left out and named.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};

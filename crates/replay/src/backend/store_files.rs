@@ -105,7 +105,7 @@ impl StoreFiles {
         }
     }
 
-    /// Gives a file another name; what had that name is gone.
+    /// Renames a file; an existing file of that name is replaced.
     pub(super) fn rename(&self, from: &Path, to: &Path) -> ErrnoResult<()> {
         match self {
             Self::Memory(files) => {

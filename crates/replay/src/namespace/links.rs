@@ -1,7 +1,7 @@
-//! Symbolic links: where paths lead.
+//! Symbolic links: the resolution of paths.
 //!
-//! A link is known by what `readlink` told, or by the length that `lstat` did: then it leads to a
-//! name beside it that is made up, and what is found through it is there.
+//! A link is known by the result of `readlink`, or by the length in that of `lstat`: then it leads
+//! to a generated name in the same directory, which stands for its target.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -24,8 +24,7 @@ impl Namespace {
         self.nodes[self.node(path)?].link.as_ref().map(|link| link.to.as_path())
     }
 
-    /// A call shows that a symbolic link is there, and perhaps where it leads or how long that text
-    /// is.
+    /// A call shows that a symbolic link exists, and perhaps its target or the length of that.
     pub(super) fn there_link(
         &mut self,
         path: &Path,
@@ -50,7 +49,7 @@ impl Namespace {
                 node.link = Some(link);
                 self.has_links = true;
                 if was_file {
-                    // What was told of it is told of what it leads to.
+                    // Results for the link apply to its target.
                     let target = self.resolve(path, true).into_owned();
                     let (target, _) = self.there(&target, size, 0);
                     if let Some(mode) = mode {

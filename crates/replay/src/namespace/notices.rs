@@ -1,4 +1,4 @@
-//! What calls tell of the [`Namespace`] that stages only have notice of.
+//! Updates of the [`Namespace`] by calls that stages are only notified of.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -155,7 +155,7 @@ impl Namespace {
             (Function::Chdir, Err(libc::ENOTDIR)) => self.no_directory(path, true, start),
             (_, Err(libc::ENOTDIR)) => self.no_directory(path, false, start),
             (_, Err(libc::ENOENT)) => self.absent(path, start),
-            // It is there, and no link.
+            // It exists, and is not a link.
             (_, Ok(_))
             | (Function::Readlink, Err(libc::EINVAL))
             | (Function::Access, Err(libc::EACCES))
@@ -223,9 +223,9 @@ impl Namespace {
             (Function::Link, None) => {
                 self.linking.insert(who, path.to_path_buf());
             }
-            // Where it leads is not told: what is found there is made when it is found.
+            // Its target is not recorded: it is created when a call finds it.
             (Function::Symlink, _) if about.node.is_none() => self.set_name(path, None, 0),
-            // The length is not told.
+            // The length is not recorded.
             (Function::Truncate, _) => {
                 if let Some(node) = about.node {
                     self.resized(node, None, until);

@@ -1,4 +1,4 @@
-//! What each call tells of the [`Namespace`].
+//! Updates of the [`Namespace`] by each recorded call.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -292,7 +292,7 @@ impl Namespace {
         self.there(&path.join(MADE_UP), Some(0), record.start).1
     }
 
-    /// A directory is empty now: what was made up in it is gone.
+    /// A directory is empty now: generated entries in it are removed.
     fn clear_made_up(&mut self, path: &Path) {
         let path = path.join(MADE_UP);
         if self.names.get(&path).is_some_and(|name| name.node.is_some()) {

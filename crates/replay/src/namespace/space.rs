@@ -1,8 +1,8 @@
-//! [`Space`]: how much files take on storage while a recording is replayed, at most.
+//! [`Space`]: the most space that files take on storage while a recording is replayed.
 //!
-//! It is counted before anything is made. Parts of a file that no call writes take nothing; parts
-//! are counted in blocks, as file systems do. Of a file with very many parts the nearest are taken
-//! for one.
+//! It is computed before any file is created. Parts of a file that no call writes take no space;
+//! parts are counted in blocks, as file systems do. In a file with very many parts the nearest ones
+//! are counted as one.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,7 +11,7 @@ use super::NodeId;
 /// What storage is given out by.
 const BLOCK: u64 = 4096;
 
-/// Parts of a file that are told apart.
+/// Number of separate parts of a file that are tracked.
 const MOST_PARTS: usize = 256;
 
 /// See the module.
@@ -107,7 +107,7 @@ impl Space {
         self.gives(node, at, u64::MAX);
     }
 
-    /// A file is gone.
+    /// A file was removed.
     pub(super) fn gone(&mut self, node: NodeId) {
         if let Some(extents) = self.files.remove(&node) {
             self.now = self.now.saturating_sub(extents.sum().into());
@@ -126,7 +126,7 @@ impl Space {
         }
     }
 
-    /// The most that is taken at a time, on top of what is there at the beginning.
+    /// The most that is taken at a time, on top of the files that exist at the beginning.
     pub(super) fn most(&self) -> u64 {
         u64::try_from(self.most).unwrap_or(u64::MAX)
     }

@@ -41,7 +41,7 @@ pub(super) fn keys(
             file(files[0], true, &mut keys);
         }
         Call::Close { file: closed, .. } => {
-            // What was held back of it is there for others now.
+            // Its buffered data is now visible to others.
             node(about.node, closed.flags & libc::O_ACCMODE != libc::O_RDONLY, &mut keys);
             file(files[0], true, &mut keys);
         }

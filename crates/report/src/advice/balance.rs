@@ -41,8 +41,8 @@ pub(super) fn ranks(case: &Case<'_>) -> Option<Finding> {
     } else {
         (
             format!("{what}, so its calls are slower than those of others."),
-            "Look whether this rank's node or its storage targets are slow ('striate probe'), or whether it waits for \
-             locks of files that it shares.",
+            "Check whether this rank's node or its storage targets are slow ('striate probe'), or whether it waits for \
+             locks of shared files.",
         )
     };
     let share = (waited / case.model.recording.length_ns.max(1) as f64).min(1.0);
@@ -64,7 +64,7 @@ pub(super) fn ranks(case: &Case<'_>) -> Option<Finding> {
             saved_ns: waited as u64,
             share,
             basis: "If all ranks took as long as the mean, the run would be shorter by the difference to the slowest, \
-                    as far as the others wait for it. The part is that of the length of the recording."
+                    as far as the others wait for it. The percentage is of the length of the recording."
                 .into(),
         }),
         files: Vec::new(),

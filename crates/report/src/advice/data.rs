@@ -75,7 +75,7 @@ pub(super) fn small_reads(case: &Case<'_>) -> Option<Finding> {
             percent(super::WORTH)
         ),
         sentence: format!(
-            "{} ask for less than 64 KiB each, at places that can be foreseen. They take {}, {}.",
+            "{} ask for less than 64 KiB each, at predictable offsets. They take {}, {}.",
             counted(transfers.calls, "read", "reads"),
             time(transfers.time_ns),
             of_time(share)
@@ -92,7 +92,7 @@ pub(super) fn small_reads(case: &Case<'_>) -> Option<Finding> {
     })
 }
 
-/// Rates are only told from as many large requests.
+/// Rates are only computed from at least this many large requests.
 const LARGE: u64 = 16;
 /// What is taken for the rate of large requests if there are too few of them, in bytes per second.
 const USUAL_RATE: f64 = (1u64 << 30) as f64;
@@ -140,7 +140,7 @@ pub(super) fn random(case: &Case<'_>) -> Option<Finding> {
     let time_ns = reads.time_ns + writes.time_ns;
     let share = case.worth(time_ns)?;
     let reading = reads.time_ns >= writes.time_ns;
-    // Scattered writes that write-back would collect are told of as small ones.
+    // Scattered writes that write-back would collect are reported as small ones.
     if !reading && small_writes(case).is_some() {
         return None;
     }
@@ -153,7 +153,7 @@ pub(super) fn random(case: &Case<'_>) -> Option<Finding> {
     };
     Some(Finding {
         rule: "random-access".into(),
-        title: "Requests all over the file".into(),
+        title: "Requests at random offsets".into(),
         severity: Severity::Low,
         figure: format!("{} of {} requests", percent(part(random, all)), grouped(all)),
         threshold: format!(
@@ -161,7 +161,7 @@ pub(super) fn random(case: &Case<'_>) -> Option<Finding> {
             percent(super::WORTH)
         ),
         sentence: format!(
-            "{} reads and writes of {} on average neither go on where one before ended nor keep a distance. They \
+            "{} reads and writes of {} on average are neither sequential nor strided. They \
              take {}, {}.",
             grouped(random),
             size(mean),
@@ -194,12 +194,12 @@ pub(super) fn unaligned(case: &Case<'_>) -> Option<Finding> {
         threshold: format!("half of the writes of 64 KiB and more, {SOME} at least, and {} of the time in calls", percent(super::WORTH)),
         sentence: format!(
             "{} of 64 KiB and more begin in the middle of a page of 4 KiB. Storage has to read, change and write \
-             the page, and servers that lock stripes let neighbours wait. They take {}, {}.",
+             the page, and on servers that lock stripes, other writers wait. They take {}, {}.",
             counted(unaligned.calls, "write", "writes"),
             time(unaligned.time_ns),
             of_time(share)
         ),
-        help: "Keep headers apart from data, or pad records to multiples of 4 KiB or of the stripe. Below write-back, \
+        help: "Separate headers from data, or pad records to multiples of 4 KiB or of the stripe. Below write-back, \
                the stage align cuts what is left at stripes."
             .into(),
         stack: Some(stacks::aligned()),
@@ -243,7 +243,7 @@ pub(super) fn read_back(case: &Case<'_>) -> Option<Finding> {
             time(back.time_ns),
             of_time(share)
         ),
-        help: "Keep it in memory if there is room, or let such files be made at a fast place: a local disk or memory."
+        help: "Keep it in memory if there is room, or create such files on fast storage: a local disk or memory."
             .into(),
         stack: stacks::fast_place(&files),
         estimate: None,

@@ -28,7 +28,7 @@ pub(super) fn syncs(case: &Case<'_>) -> Option<Finding> {
                 time(durable.time_ns),
                 of_time(share)
             ),
-            help: "Open without that flag and call fsync where the program has to be sure: after a checkpoint, say."
+            help: "Open without that flag and call fsync where durability is needed: for example after a checkpoint."
                 .into(),
             stack: None,
             estimate: None,
@@ -57,8 +57,8 @@ pub(super) fn syncs(case: &Case<'_>) -> Option<Finding> {
             time(eager.time_ns),
             of_time(share)
         ),
-        help: "Sync once, when something is complete: at the end of a checkpoint, or before a rename. No stage leaves \
-               syncs out, since programs rely on them."
+        help: "Sync once when a unit of data is complete: at the end of a checkpoint, or before a rename. No stage \
+               omits syncs, since programs rely on them."
             .into(),
         stack: None,
         estimate: case.estimate(

@@ -70,7 +70,7 @@ pub(super) fn repeated_opens(case: &Case<'_>) -> Option<Finding> {
                server."
             .into(),
         stack: None,
-        estimate: case.estimate(again.time_ns as f64, "The measured time of these opens; their closes come on top."),
+        estimate: case.estimate(again.time_ns as f64, "The measured time of these opens, without that of their closes."),
         files: case.files(Mark::Opens),
         share,
         measured: None,
@@ -87,7 +87,7 @@ pub(super) fn repeated_stats(case: &Case<'_>) -> Option<Finding> {
     let share = case.worth(again.time_ns)?;
     Some(Finding {
         rule: "repeated-stats".into(),
-        title: "The same questions again and again".into(),
+        title: "The same stats again and again".into(),
         severity: Severity::Low,
         figure: format!("{} of {} stats", percent(part(again.calls, all)), grouped(all)),
         threshold: format!(
@@ -95,13 +95,13 @@ pub(super) fn repeated_stats(case: &Case<'_>) -> Option<Finding> {
             percent(super::WORTH)
         ),
         sentence: format!(
-            "{} ask for what the same process was told before, of files that no recorded process had changed. They take {}, {}.",
+            "{} repeat an earlier stat of the same process, on files that no recorded process had changed. They take {}, {}.",
             counted(again.calls, "stat", "stats"),
             time(again.time_ns),
             of_time(share)
         ),
         help:
-            "Keep the answer. On parallel file systems sizes have to be asked of several servers."
+            "Keep the result. On parallel file systems a size is computed from answers of several servers."
                 .into(),
         stack: None,
         estimate: case.estimate(again.time_ns as f64, "The measured time of these calls."),
@@ -121,7 +121,7 @@ pub(super) fn missing(case: &Case<'_>) -> Option<Finding> {
     let share = case.worth(missing.time_ns)?;
     Some(Finding {
         rule: "missing-names".into(),
-        title: "A search for files that are not there".into(),
+        title: "A search for files that do not exist".into(),
         severity: Severity::Low,
         figure: format!("{} of {} calls on names", percent(part(missing.calls, all.calls)), grouped(all.calls)),
         threshold: format!("a quarter of the calls on names, {MANY} at least, and {} of the time in calls", percent(super::WORTH)),
@@ -167,8 +167,8 @@ pub(super) fn storm(case: &Case<'_>) -> Option<Finding> {
             time(names.time_ns),
             of_time(share)
         ),
-        help: "Use fewer and larger files (netCDF or HDF5, an archive, a database), or let the files be made at a fast \
-               place and moved when they are complete."
+        help: "Use fewer and larger files (netCDF or HDF5, an archive, a database), or let the files be created on \
+               fast storage and moved when they are complete."
             .into(),
         stack,
         estimate: None,

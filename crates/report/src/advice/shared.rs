@@ -24,7 +24,7 @@ pub(super) fn one_file(case: &Case<'_>) -> Option<Finding> {
         title: "Many processes write one file in turn".into(),
         severity: Severity::Low,
         figure: format!(
-            "{} of {} writes change hands",
+            "{} of {} writes follow one of another process",
             percent(part(stats.handovers, stats.shared_writes)),
             grouped(stats.shared_writes)
         ),

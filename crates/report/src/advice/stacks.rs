@@ -1,4 +1,4 @@
-//! Stacks that advice shows to be copied.
+//! Stacks that the advice offers.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ pub(super) fn fast_place(files: &[String]) -> Option<AdvisedStack> {
     let from = common_directory(files)?;
     let from = toml_text(&from);
     let text = format!(
-        "# Put a local disk or memory in the place of /local/scratch/NAME/fast.\n\
+        "# Replace /local/scratch/NAME/fast by a directory on a local disk or in memory.\n\
          [[stage]]\nkind = \"path-rewrite\"\nrules = [{{ from = {from}, to = \"/local/scratch/NAME/fast\" }}]\n"
     );
     Some(AdvisedStack { name: "fast place".into(), text, ready: false })

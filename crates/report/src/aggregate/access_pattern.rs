@@ -1,7 +1,7 @@
-//! [`Streams`]: whether transfers follow each other.
+//! [`Streams`]: classifies transfers as sequential, strided or random.
 //!
 //! A few streams are followed at a time in each open file, since threads and programs that merge or
-//! transpose read at several places in turn.
+//! transpose read at several offsets in turn.
 
 /// How a transfer follows those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

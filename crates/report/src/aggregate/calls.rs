@@ -1,4 +1,4 @@
-//! What single calls are: their class, their sums, the file they are about, their size.
+//! Classification of single calls: their class, their sums, their file and their size.
 
 use std::path::Path;
 

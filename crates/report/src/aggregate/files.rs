@@ -1,8 +1,8 @@
 //! [`Files`]: the files with most time, in a sketch of bounded size.
 //!
 //! Files are kept by path. When there are too many, those with the least time are put together as
-//! the rest. A file that comes back after that begins anew, so its numbers can be too small, by no
-//! more than what was put away.
+//! the rest. A file that reappears after that starts from zero, so its numbers can be too small, by
+//! at most what was moved to the rest.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -18,7 +18,7 @@ use crate::model::{FileRow, Rest, Sums};
 const MOST: usize = 2048;
 /// Squares of all heat maps together.
 const MOST_CELLS: usize = 400_000;
-/// Processes that are told apart in one file.
+/// Number of processes that are distinguished in one file.
 const MOST_PROCESSES: usize = 4096;
 /// Stripes whose last writer is remembered, in a file with several.
 const STRIPES: usize = 64;

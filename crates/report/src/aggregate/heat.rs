@@ -1,5 +1,4 @@
-//! [`HeatMap`]: where in a file and when bytes were moved, in squares whose height grows with the
-//! file.
+//! [`HeatMap`]: bytes moved by offset and time, in cells whose height grows with the file.
 
 use std::collections::HashMap;
 

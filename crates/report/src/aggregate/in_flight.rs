@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 use crate::model::{Concurrency, Level};
 
-/// Levels that are told one by one; higher ones in powers of two.
+/// Levels that are listed individually; higher ones in powers of two.
 const FINE: u64 = 8;
 
 /// Calls that have begun, by their ends.

@@ -101,7 +101,7 @@ pub(crate) struct Indicators {
     pub(crate) small_files: SmallFiles,
     /// Opens to read what the same process had opened before, and not changed.
     pub(crate) repeated_opens: Calls,
-    /// Questions whose answer the same process was told before, and had not changed.
+    /// Stats that repeat an earlier one of the same process on an unchanged file.
     pub(crate) repeated_stats: Calls,
     /// Names that were not there.
     pub(crate) missing: Calls,

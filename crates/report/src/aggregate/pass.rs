@@ -1,4 +1,4 @@
-//! [`Pass`]: where each record goes.
+//! [`Pass`]: passes each record to the parts of the model that use it.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -19,8 +19,8 @@ use super::{Evidence, Options};
 use crate::durations::Durations;
 use crate::model::{FunctionRow, Model, Rate, SizeRow, Sums, Totals, Transfers};
 
-/// Requests below this that follow nothing are told: larger ones take longer than what it costs to
-/// get there.
+/// Random requests below this size are reported: for larger ones the transfer takes longer than the
+/// seek.
 const MIDDLING: u64 = 1 << 20;
 /// Threads that are counted one by one.
 const MOST_THREADS: usize = 1 << 20;

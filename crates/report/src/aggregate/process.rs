@@ -119,7 +119,7 @@ fn row(process: &Process) -> ProcessRow {
     }
 }
 
-/// Command lines can be long; what they begin with tells the program.
+/// Command lines can be long; their beginning identifies the program.
 fn shortened(command: &str) -> String {
     const MOST: usize = 160;
     let mut text: String = command.chars().take(MOST).collect();

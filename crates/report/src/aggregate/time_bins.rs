@@ -1,5 +1,4 @@
-//! Bins of time: how many there are is fixed, and how wide they are follows from the length of the
-//! recording.
+//! Bins of time: a fixed number, whose width follows from the length of the recording.
 
 /// Bins of the timeline and the rates.
 pub(crate) const BINS: u64 = 160;

@@ -1,7 +1,7 @@
-//! Two results of benchmarks, as 'striate bench --json' writes them.
+//! Comparison of two results of benchmarks, as 'striate bench --json' writes them.
 //!
-//! Rows are the same measurement if all that they say of it is the same: words, flags and sizes,
-//! but not what was measured or counted.
+//! Rows are of the same measurement if all their parameters are equal: words, flags and sizes, but
+//! not measured or counted values.
 
 use std::collections::BTreeMap;
 

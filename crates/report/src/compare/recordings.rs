@@ -1,4 +1,4 @@
-//! Two recordings.
+//! Comparison of two recordings.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::model::{FunctionRow, Model, Sums};
 /// What is counted of sums.
 type Count = fn(&Sums) -> u64;
 
-/// Compares what two recordings tell.
+/// Compares two recordings.
 pub fn models(a: &Model, b: &Model) -> Parts {
     let mut parts = Parts::default();
     let sums = |model: &Model| model.totals.sums;

@@ -1,4 +1,4 @@
-//! Two summaries of runs, as 'striate run --json' writes them.
+//! Comparison of two summaries of runs, as 'striate run --json' writes them.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Tests that assume nothing of how samples are distributed.
+//! Significance tests that make no assumption about the distribution of samples.
 
 use striate_statistics::{bootstrap, median};
 

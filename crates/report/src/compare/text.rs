@@ -1,4 +1,4 @@
-//! A comparison for terminals.
+//! Rendering of a comparison for terminals.
 
 use std::fmt::Write as _;
 

@@ -11,9 +11,9 @@ use super::{
 };
 use crate::model::{ByClass, FileRow, Rest, Sums, Totals};
 
-/// Files that are told apart; what more of them do is added up together.
+/// Number of files that are distinguished; further ones are added up in one row.
 const MOST_FILES: usize = 1_000_000;
-/// Sizes of accesses that are told apart.
+/// Number of access sizes that are distinguished.
 const MOST_SIZES: usize = 100_000;
 /// Rows of ranks, and of common sizes.
 const SHOWN: usize = 10;
@@ -32,7 +32,7 @@ const SIZES: [&str; 10] = [
     "1G and more",
 ];
 
-/// What counters come to.
+/// Sums of counters.
 pub(super) struct Counted {
     pub(super) darshan: DarshanLog,
     pub(super) totals: Totals,
@@ -207,8 +207,7 @@ impl Counted {
     }
 }
 
-/// The key of all files together that are more than are told apart. No path hashes to it but by
-/// chance.
+/// The key of the row for all files beyond the limit. A path hashes to it only by chance.
 const REST: u64 = u64::MAX;
 
 /// The job.
@@ -247,7 +246,7 @@ fn count(value: i64) -> u64 {
     u64::try_from(value).unwrap_or(0)
 }
 
-/// Seconds as nanoseconds; nothing of what is no time.
+/// Seconds as nanoseconds; 0 for invalid times.
 fn ns(seconds: f64) -> u64 {
     if seconds.is_finite() && (0.0..1e9).contains(&seconds) {
         (seconds * 1e9).round() as u64
@@ -379,7 +378,7 @@ impl LayerSum {
             };
             self.row.sizes = SIZES.iter().enumerate().map(row).collect();
         }
-        // What is no sum means nothing over several files.
+        // Counters that are not sums have no meaning over several files.
         let sums = |name: &str| {
             !["MODE", "ALIGNMENT", "RENAMED_FROM", "MAX_", "STRIDE", "ACCESS", "_RANK"]
                 .iter()

@@ -1,4 +1,4 @@
-//! Scales: where ticks are, and the frame of a chart with its labels.
+//! Scales of charts: ticks, labels and the frame.
 
 use std::fmt::Write as _;
 

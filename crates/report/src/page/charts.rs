@@ -113,7 +113,7 @@ pub(super) fn rate(model: &Model) -> String {
     section(
         "rate",
         "Rate over time",
-        "How fast bytes moved, of all processes together.",
+        "Bytes per second of all processes together.",
         &content.concat(),
     )
 }
@@ -245,11 +245,11 @@ pub(super) fn concurrency(model: &Model) -> String {
         ]
     };
     let data = table(
-        "Calls under way at the same time",
+        "Calls in progress at the same time",
         &[word("calls"), word("part"), number("of busy time"), number("time")],
         (0..levels.len()).map(row),
         false,
     );
-    let lead = "How many calls were under way at the same time, while there was one at least.";
+    let lead = "Number of calls in progress at the same time, while there was at least one.";
     section("together", "Calls at the same time", lead, &data)
 }

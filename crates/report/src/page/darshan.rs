@@ -1,4 +1,4 @@
-//! What a Darshan log says of its job, as a part of the page.
+//! The job of a Darshan log, as a section of the page.
 
 use std::fmt::Write as _;
 
@@ -169,7 +169,7 @@ fn order(log: &DarshanLog) -> String {
         number("sequential"),
         number("of all"),
     ];
-    let note = "<p class=\"note\">A consecutive access begins where the one before ended, a sequential one there or behind it.</p>";
+    let note = "<p class=\"note\">A consecutive access begins where the one before ended, a sequential one there or after it.</p>";
     table("Consecutive and sequential accesses", &columns, rows, false) + note
 }
 

@@ -1,4 +1,4 @@
-//! Offsets over time of a file that can be chosen.
+//! The chart of offsets over time, with a choice of files.
 
 use std::fmt::Write as _;
 

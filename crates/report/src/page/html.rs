@@ -1,4 +1,4 @@
-//! Pieces of HTML.
+//! Building blocks of HTML: escaping, tables, sections.
 
 use std::fmt::{Display, Write as _};
 

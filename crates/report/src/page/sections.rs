@@ -40,7 +40,7 @@ pub(super) fn head(model: &Model, title: &str) -> String {
             String::new()
         };
         complaints = format!(
-            "<aside class=\"warning\" aria-label=\"Not all could be read\"><strong>Not all could be read</strong><ul>{items}{more}</ul></aside>"
+            "<aside class=\"warning\" aria-label=\"Some data could not be read\"><strong>Some data could not be read</strong><ul>{items}{more}</ul></aside>"
         );
     }
     let parts = [
@@ -75,9 +75,7 @@ pub(super) fn head(model: &Model, title: &str) -> String {
 pub(super) fn advice(model: &Model) -> String {
     let mut content = String::new();
     if model.findings.is_empty() && !summary::is_without_calls(model) {
-        content.push_str(
-            "<p class=\"well\">No rule found anything that takes a part of the time worth speaking of.</p>",
-        );
+        content.push_str("<p class=\"well\">No rule found a significant share of the time.</p>");
     }
     for (n, finding) in model.findings.iter().enumerate() {
         content.push_str(&card(finding, n));
@@ -104,7 +102,7 @@ fn card(finding: &Finding, n: usize) -> String {
             files.concat()
         );
     }
-    let _ = write!(out, "<p><strong>What would help.</strong> {}</p>", prose(&finding.help));
+    let _ = write!(out, "<p><strong>Remedy.</strong> {}</p>", prose(&finding.help));
     if let Some(outcome) = finding.outcome() {
         let _ = write!(out, "<p><strong>{}</strong></p>", prose(&outcome));
     } else if let Some(estimate) = &finding.estimate {
@@ -118,7 +116,7 @@ fn card(finding: &Finding, n: usize) -> String {
     }
     let _ = write!(
         out,
-        "<p class=\"rule\">The rule <em>{}</em> speaks from {}.</p></div>",
+        "<p class=\"rule\">The rule <em>{}</em> applies from {}.</p></div>",
         escaped(&finding.rule),
         prose(&finding.threshold)
     );

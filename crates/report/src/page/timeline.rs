@@ -20,7 +20,7 @@ pub(super) fn digit(level: u64) -> char {
     DIGITS[level.min(63) as usize].into()
 }
 
-/// What a strip tells of.
+/// The contents of a strip.
 #[derive(Clone, Copy)]
 enum Strip {
     MpiIo,
@@ -77,7 +77,7 @@ pub(super) fn section(model: &Model) -> String {
     super::html::section("timeline", "Processes over time", &lead, &content)
 }
 
-/// How much of a bin a lane spends in what a strip tells of, from 0 to 1.
+/// The share of a bin that a lane spends in the calls of a strip, from 0 to 1.
 fn busy(lane: &Lane, strip: Strip, bin: usize, bin_ns: u64) -> f64 {
     let time = strip.of(lane).get(bin).copied().unwrap_or(0);
     part(time, bin_ns * lane.processes.max(1)).min(1.0)

@@ -1,4 +1,4 @@
-//! What a Darshan log says of its job, for terminals.
+//! The job of a Darshan log, for terminals.
 
 use std::fmt::Write as _;
 

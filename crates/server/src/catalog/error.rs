@@ -33,7 +33,7 @@ pub enum CatalogError {
         /// The name.
         name: String,
     },
-    /// The text is no name.
+    /// The text is not a valid name.
     #[error(transparent)]
     BadName(#[from] NameError),
     /// A part of the name is a file.
@@ -118,8 +118,8 @@ pub enum CatalogError {
         /// The newest format this version knows.
         known: u64,
     },
-    /// Something else is there.
-    #[error("{catalog} is no catalogue: {why}")]
+    /// Something else exists there.
+    #[error("{catalog} is not a catalogue: {why}")]
     NotACatalog {
         /// Where something else is.
         catalog: String,

@@ -1,4 +1,4 @@
-//! [`Extent`]: the catalogue's storage, which keeps the space that it once had.
+//! [`Extent`]: the catalogue's storage, which never gives back space.
 //!
 //! Names must be removable, and a server must start, when the disk is full. But every change of the
 //! database writes new pages before it gives up old ones, so it needs space, also to remove
@@ -39,7 +39,7 @@ const ZEROS: u64 = 64 << 10;
 #[derive(Debug)]
 pub(super) struct Extent {
     storage: Box<dyn StorageBackend>,
-    /// The same file, to allocate its blocks; `None` if the storage is no file.
+    /// The same file, to allocate its blocks; `None` if the storage is not a file.
     blocks: Option<File>,
     /// Bytes that the database has.
     used: AtomicU64,

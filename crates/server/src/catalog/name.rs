@@ -1,9 +1,9 @@
-//! [`check_name`]: what a file may be called.
+//! [`check_name`]: valid names of files.
 //!
 //! A name is a path of components between slashes; directories exist only as parts of names. Every
 //! file has exactly one spelling: what other systems would silently tidy up (`a//b`, `./a`, `a/`)
-//! is refused, so that two spellings never mean two files. Only one leading slash is dropped, for
-//! those who write `/a/b`.
+//! is refused, so that two spellings never mean two files. Only one leading slash is dropped, so
+//! that `/a/b` is accepted.
 
 use thiserror::Error;
 
@@ -13,7 +13,7 @@ pub const MAX_NAME: usize = 4096;
 /// Bytes a component of a name may have.
 pub const MAX_COMPONENT: usize = 255;
 
-/// Why a text is no name of a file.
+/// Why a text is not a valid name of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum NameError {

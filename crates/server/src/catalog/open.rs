@@ -1,8 +1,8 @@
 //! Opening and creating the catalogue's database.
 //!
-//! The database cannot be left half created: it is made under another name, and takes its own when
-//! it is whole and durable. So a file of that name is always a catalogue, and an empty or strange
-//! one is damage to be reported, not a place to begin anew.
+//! The database cannot be left half created: it is created under another name, and renamed when it
+//! is complete and durable. So a file of that name is always a catalogue, and an empty or malformed
+//! one is damage to be reported, not to be overwritten.
 
 use std::any::Any;
 use std::fs::{File, OpenOptions};
@@ -63,7 +63,7 @@ fn create(path: &Path) -> Result<Opened, CatalogError> {
     let blocks = file.try_clone().map_err(system("open", &unfinished))?;
     let backend = lock(file, &name)?;
     if path.try_exists().map_err(system("look for", path))? {
-        // Another process finished its own between our look and our lock.
+        // Another process has created its own between the check and the lock.
         drop((backend, blocks));
         return open_existing(path);
     }
@@ -162,7 +162,7 @@ fn check_format(database: &Database, name: &str) -> Result<(), CatalogError> {
         Some(found) if found > FORMAT => {
             Err(CatalogError::NewerFormat { catalog: name.to_owned(), found, known: FORMAT })
         }
-        Some(_) => not_a_catalog("it has a format that never was"),
+        Some(_) => not_a_catalog("it has an unknown format"),
         None => not_a_catalog("it does not say its format"),
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! A removal takes new pages before it gives back old ones. The database finds them among its free
 //! pages, or it doubles. So a name is added only if the database could double without more of the
-//! disk, or has many free pages; else there is no space left for names. Removals, and the notes
-//! that a start makes, are not asked.
+//! disk, or has many free pages; otherwise there is no space left for names. Removals, and the
+//! changes that a start makes, are always permitted.
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
@@ -41,8 +41,8 @@ pub(super) fn hold_least(extent: &Extent, disk: u64) {
 #[derive(Debug, Default)]
 pub(super) struct Reserve(Mutex<FreePages>);
 
-/// Pages that were free at least when the database had so many bytes: to count them anew takes a
-/// look at all.
+/// Pages that were free at least when the database had so many bytes: counting them again would
+/// read all pages.
 #[derive(Debug, Default)]
 struct FreePages {
     used: u64,

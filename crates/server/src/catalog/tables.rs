@@ -4,7 +4,7 @@
 //! | ------- | ------------- | -------------------------------------- |
 //! | names   | name          | [`FileRecord`], by postcard            |
 //! | ids     | file id       | name                                   |
-//! | dead    | file id       | [`FileRecord`] as it was when it died  |
+//! | dead    | file id       | [`FileRecord`] at its removal          |
 //! | servers | index         | address                                |
 //! | meta    | `format`      | [`FORMAT`]                             |
 //! | meta    | `next file`   | the id of the next file                |

@@ -58,7 +58,7 @@ impl Inventory {
 
 /// Makes sure that no server uses the directory, and that one has.
 fn lock(path: &Path) -> Result<DataDirectory, ServerError> {
-    // What is not there would be made.
+    // What does not exist would be created.
     if let Some(missing) = ["format", "identity"].iter().find(|name| !path.join(name).is_file()) {
         let why = format!("there is no file {missing:?} in it");
         return Err(ServerError::NotOurs { path: path.to_owned(), why });

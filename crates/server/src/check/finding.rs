@@ -1,4 +1,4 @@
-//! [`Finding`]: one thing that is not as it should be, in plain words.
+//! [`Finding`]: one problem that a check found, as text.
 
 use serde::Serialize;
 use striate_datatype::Bytes;
@@ -47,7 +47,7 @@ pub enum Finding {
         /// Bytes that it should have by the recorded size.
         bytes: u64,
     },
-    /// All objects are there, but the end of the file is not.
+    /// All objects exist, but the end of the file is missing.
     #[error(
         "file {path:?} ends at {size} bytes, but {recorded} were recorded: the end is lost, or was \
          cut by a client that did not finish"

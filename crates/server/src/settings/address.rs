@@ -1,8 +1,8 @@
-//! [`parse_address`]: where to listen, by number or by the name of a host.
+//! [`parse_address`]: the address to listen on, as a number or a host name.
 //!
-//! A server listens at one address. A name that stands for several of this machine's, as
-//! `localhost` does for those of both versions of the protocol, means the first of version 4, or
-//! the first: clients that know the name try all of them.
+//! A server listens at one address. Of a name with several addresses, as `localhost` has for both
+//! versions of the protocol, the first IPv4 address is used, or the first: clients that know the
+//! name try all of them.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
 use thiserror::Error;
 
-/// A text that is no address to listen at.
+/// A text that is not an address to listen on.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum AddressError {

@@ -1,4 +1,4 @@
-//! [`Target`]: what an access means on this server, part by part.
+//! [`Target`]: the part of an access that lies on this server, piece by piece.
 
 use std::num::{NonZeroU32, NonZeroU64};
 use std::ops::Range;

@@ -1,7 +1,7 @@
 //! [`Work`]: bytes of one request on their way to or from an object.
 //!
-//! The bytes of a described part are moved with all that lies between them, in one system call, or
-//! run by run, whichever takes less. What a chunk cannot hold as a whole is moved in several
+//! The bytes of a described part are moved together with the bytes between them, in one system
+//! call, or run by run, whichever is cheaper. A part that does not fit a chunk is moved in several
 //! *stretches*.
 
 use std::fs::File;

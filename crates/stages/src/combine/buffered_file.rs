@@ -59,7 +59,7 @@ const KNOWN: i32 = libc::AT_SYMLINK_NOFOLLOW
     | libc::AT_STATX_FORCE_SYNC
     | libc::AT_STATX_DONT_SYNC;
 
-/// Whether a `stat` asks for something that is there: else the kernel says what is wrong with it.
+/// Whether a `stat` refers to an existing file: otherwise the kernel returns the error.
 pub(super) fn is_answerable(flags: i32, into: &StatInto<'_>) -> bool {
     let both = libc::AT_STATX_FORCE_SYNC | libc::AT_STATX_DONT_SYNC;
     let known = flags & !KNOWN == 0 && flags & both != both;
@@ -95,7 +95,7 @@ pub(super) struct BufferedFile {
     pub(super) owner: (u32, u32),
     /// Device and inode, as long as it is buffered.
     pub(super) identity: Identity,
-    /// Whether the program was told: then it stays what it is.
+    /// Whether the program has seen the number: then it must not change.
     pub(super) told: bool,
     pub(super) born: Time,
     pub(super) modified: Time,

@@ -48,7 +48,7 @@ impl ContainerEntry {
         self.at.length
     }
 
-    /// Whether it is a file, and not the word that it is gone.
+    /// Whether it is a file, and not a record of its removal.
     pub(crate) fn is_file(&self) -> bool {
         self.said == NameState::File
     }
@@ -89,7 +89,7 @@ pub(crate) fn is_called_so(name: &OsStr) -> bool {
 }
 
 impl Container {
-    /// Opens one that is to be believed: it is the caller's alone. It is an error if it is not one.
+    /// Opens a trusted one, which belongs to the caller alone. Otherwise it is an error.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         // To read it is enough for most.
         let file = trust::open_file(path, OFlags::RDWR);

@@ -59,7 +59,7 @@ impl Combine {
         if seen.changed == changed {
             return;
         }
-        // Not when it has changed just now: it may change again within what the clock can tell.
+        // Not when it has changed just now: it may change again within the resolution of the clock.
         let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
         let recent = Timespec { tv_sec: stat.st_mtime, tv_nsec: stat.st_mtime_nsec as i64 };
         seen.changed = changed.filter(|_| now > recent);

@@ -23,7 +23,7 @@ type CombineResult = Result<Outcome, NeedsFile>;
 
 /// Flags that `F_SETFL` changes.
 const CHANGEABLE: i32 = libc::O_APPEND | libc::O_NONBLOCK | libc::O_NOATIME;
-/// What it does not change, and `F_GETFL` does not tell.
+/// Flags that it does not change, and `F_GETFL` does not return.
 const NOT_TOLD: i32 =
     libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC | libc::O_NOCTTY | libc::O_CLOEXEC;
 

@@ -37,7 +37,7 @@ const CHECKSUM: usize = 80;
 pub(super) enum NameState {
     /// It is a file with this content.
     File,
-    /// It is not there any more.
+    /// It no longer exists.
     Removed,
 }
 
@@ -96,7 +96,7 @@ impl LogRecord<'_> {
     }
 }
 
-/// The header of an entry that was read, not yet believed.
+/// The header of an entry that was read, not yet checked.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Header {
     pub(super) alive: bool,

@@ -1,14 +1,14 @@
 //! [`Identities`]: device and inode numbers that the program was given for buffered files stay
 //! valid.
 //!
-//! A buffered file has no inode, but programs ask for it, and some compare: HDF5 knows by it that
-//! it has a file open already. So a buffered file is given a number that no file system has, and
-//! when it becomes a real one whose number the program was told, all answers about the real one are
-//! changed to that from then on. That is a renaming: each real identity has one told identity, and
-//! no two have the same.
+//! A buffered file has no inode, but programs ask for it, and some compare: HDF5 recognises by it
+//! that it has a file open already. So a buffered file is given a number that no file system has,
+//! and when it is written out and the program has seen its number, all results about the real file
+//! are changed to that number from then on. This is a one-to-one mapping from real numbers to those
+//! that the program has seen.
 //!
-//! The numbers hold the process, so that two processes do not tell the same for different files. A
-//! copy of the process goes on with what it was told before.
+//! The numbers hold the process, so that two processes do not use the same number for different
+//! files. A forked process continues with the numbers of its parent.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;
@@ -38,7 +38,7 @@ fn inode(count: u64) -> u64 {
     FIRST_INODE | process & (FIRST_INODE - 1) | count & ((1 << OF_FILES) - 1)
 }
 
-/// Which files are told to be others.
+/// Files that are reported under other numbers.
 #[derive(Debug, Default)]
 pub(super) struct Identities {
     any: AtomicBool,
@@ -60,7 +60,7 @@ struct ReportedIdentity {
 }
 
 impl Identities {
-    /// From now on this real file is told to be another.
+    /// From now on this real file is reported under another number.
     pub(super) fn tell(&self, real: Identity, told: Identity) {
         let mut known = lock(&self.known);
         let known = &mut *known;
@@ -80,7 +80,7 @@ impl Identities {
         self.any.store(true, Ordering::Release);
     }
 
-    /// Changes an answer of the kernel to what the program was told before.
+    /// Changes a result of the kernel to the number that the program has seen before.
     pub(super) fn correct(&self, into: &mut StatInto<'_>) {
         if !self.any.load(Ordering::Acquire) {
             return;

@@ -1,4 +1,4 @@
-//! [`Log`]: where the contents of closed files are until they are written out.
+//! [`Log`]: the file that holds the contents of closed files until they are written out.
 //!
 //! It is a file that is mapped into memory and filled by copying. What is stored there belongs to
 //! the kernel from the moment of the store: a `kill -9` of the process loses none of it, and no
@@ -68,7 +68,7 @@ pub(super) enum AppendError {
 pub(super) struct Log {
     directory: Arc<Directory>,
     name: CString,
-    /// Where it is noted that it is there.
+    /// The file that records that the log exists.
     note: Option<PathBuf>,
     file: File,
     base: Option<NonNull<u8>>,
@@ -105,8 +105,8 @@ impl Log {
         let host = rustix::system::uname();
         let host = host.nodename().to_string_lossy();
         let process = rustix::process::getpid().as_raw_nonzero();
-        // The time tells it from those of another process that had this number, the count from
-        // those of other stages of this process.
+        // The time distinguishes it from those of another process that had this number, the count
+        // from those of other stages of this process.
         let (time, count) = (now(), COUNT.fetch_add(1, Ordering::Relaxed));
         let name = format!("{PREFIX}{}-{process}-{time}-{count}.log", host.replace('/', "_"));
         let note = run.map(|run| run.join(&name).with_extension(NOTE));
@@ -248,7 +248,7 @@ impl Log {
             return Err(AppendError::Full);
         }
         if self.base.is_some() && end > self.allocated && !self.grow(end) {
-            // The disk is full, or the descriptor is gone. What is there stays mapped.
+            // The disk is full, or the descriptor was closed. The existing part stays mapped.
             return Err(if at == FIRST {
                 AppendError::Failed(Errno::NOSPC)
             } else {

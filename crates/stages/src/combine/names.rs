@@ -64,8 +64,8 @@ impl Combine {
         next.call(op)
     }
 
-    /// Holds a file that is not there yet; `None` if that cannot be: then the kernel says what it
-    /// says.
+    /// Buffers a file that does not exist yet; `None` if that is not possible: then the kernel
+    /// decides.
     fn hold(
         &self,
         state: &mut CombineState,
@@ -254,8 +254,8 @@ impl Combine {
         Some(Ok(0))
     }
 
-    /// A path whose directory is not there, or that ends in a slash: it may lead through a buffered
-    /// file, of which the kernel has to know to say the right thing.
+    /// A path whose directory does not exist, or that ends in a slash: it may lead through a
+    /// buffered file, which must be written out so that the kernel returns the right error.
     fn astray(&self, target: Target<'_>, op: &mut Op<'_>, next: Next<'_>) -> Outcome {
         self.straighten(target, None, next)?;
         self.forward(op, next)

@@ -198,7 +198,7 @@ impl CombineState {
         own.is_some() && own == identity(descriptor)
     }
 
-    /// One open file less. A file without a name that is not open is gone.
+    /// One open file less. A file without a name that is not open is dropped.
     pub(super) fn close(&mut self, id: u64, file: &Arc<OpenFile>) {
         let Some(buffered) = self.buffered.get_mut(&id) else { return };
         let closed = Arc::downgrade(file);
@@ -252,7 +252,7 @@ impl CombineState {
         Ok(())
     }
 
-    /// A file is a real one now, or is gone: nothing is buffered of it.
+    /// A file was written out, or removed: nothing of it is buffered.
     pub(super) fn is_materialized(&mut self, id: u64) {
         let Some(mut buffered) = self.buffered.remove(&id) else { return };
         self.in_memory -= buffered.in_memory();
@@ -262,7 +262,7 @@ impl CombineState {
         self.drop_entry(&buffered);
     }
 
-    /// A name is gone. Open files stay usable.
+    /// A name was removed. Open files stay usable.
     pub(super) fn unname(&mut self, id: u64) {
         if self.buffered.get(&id).is_none_or(|buffered| !buffered.is_open()) {
             return self.is_materialized(id);
@@ -357,7 +357,7 @@ impl CombineState {
         Ok(())
     }
 
-    /// Says in the log that a name is gone, which an earlier container has.
+    /// Records in the log the removal of a name that an earlier container has.
     fn note_removed(&mut self, buffered: &BufferedFile) -> Result<(), AppendError> {
         let entry = LogRecord {
             said: NameState::Removed,

@@ -1,4 +1,4 @@
-//! Logs are read as they were written, up to where they are torn.
+//! Tests: logs are read as they were written, up to where they are truncated.
 
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;

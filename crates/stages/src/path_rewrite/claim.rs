@@ -1,4 +1,4 @@
-//! [`Claim`]: the lock that says that a process uses a file at a fast place, or writes to it at its
+//! [`Claim`]: the lock of a process that uses a file on fast storage, or writes to it at its
 //! destination.
 //!
 //! Each process holds a shared lock on a lock file next to the bytes while it has the file open,
@@ -45,13 +45,13 @@ impl PartialEq for Base {
 }
 
 impl Base {
-    /// Those of a file beneath a fast place, which is there and believed.
+    /// Those of a file below a directory on fast storage, which exists and is trusted.
     pub(crate) fn new(place: &Arc<FastPlace>, identity: Identity) -> Result<Self, UntrustedPath> {
         let directory = place.moves()?;
         Ok(Self { place: Arc::clone(place), directory, identity })
     }
 
-    /// The same; the place is made if it is not there.
+    /// The same; the directory is created if it does not exist.
     pub(crate) fn made(place: &Arc<FastPlace>, identity: Identity) -> Result<Self, UntrustedPath> {
         place.make()?;
         Self::new(place, identity)
@@ -84,8 +84,8 @@ impl Base {
         Ok(all)
     }
 
-    /// Removes what processes that were killed have left beneath a fast place of files that are not
-    /// there any more.
+    /// Removes what processes that were killed have left beneath a fast place of files that no
+    /// longer exist.
     pub(crate) fn clean(place: &FastPlace) {
         let Ok(directory) = place.moves() else { return };
         for entry in std::fs::read_dir(&directory).into_iter().flatten().flatten() {
@@ -166,7 +166,7 @@ impl Base {
         self.file(GONE).exists()
     }
 
-    /// Removes all but the lock. The bytes go first: a journal without them tells nothing.
+    /// Removes all but the lock. The bytes go first: a journal without them has no effect.
     pub(crate) fn forget(&self) {
         for ending in [DATA, FETCHED, JOURNAL, GONE] {
             let _ = std::fs::remove_file(self.file(ending));
@@ -228,7 +228,7 @@ impl Claim {
         lock.l_type = kind as i16;
         let here = self.0.local()?;
         let number = here.as_fd().as_raw_fd();
-        // SAFETY: the descriptor is open, and the structure is there.
+        // SAFETY: the descriptor is open, and the structure is valid.
         let set = unsafe { libc::fcntl(number, libc::F_OFD_SETLK, &raw const lock) };
         if set == 0 {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Operations on open files at a fast place: the next stages see them under their name there.
+//! Operations on open files on fast storage: the next stages see them under their name there.
 
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::{Arc, PoisonError, RwLockReadGuard};

@@ -29,7 +29,7 @@ pub(crate) struct FastPlace {
     is_private: AtomicBool,
     /// The directories whose files may be here, as the rules say them.
     from: Vec<PathBuf>,
-    /// Without links, once they are there.
+    /// Without links, once they exist.
     resolved: Vec<OnceLock<PathBuf>>,
     /// Why nothing was made here, if it was to be.
     refusal: OnceLock<String>,
@@ -64,7 +64,7 @@ impl FastPlace {
         &self.to
     }
 
-    /// An error if it is there and is not to be believed.
+    /// An error if it exists and is not trusted.
     pub(crate) fn check(&self) -> Result<(), UntrustedPath> {
         match self.moves() {
             Err(distrust) if !distrust.is_absent() => Err(distrust),
@@ -72,7 +72,7 @@ impl FastPlace {
         }
     }
 
-    /// Where the files are. The place is believed; the directory is, if it is there.
+    /// Where the files are. The place is trusted; so is the directory, if it exists.
     pub(crate) fn moves(&self) -> Result<PathBuf, UntrustedPath> {
         let place = if let Some(place) = self.believed.get() {
             place
@@ -92,12 +92,12 @@ impl FastPlace {
         Ok(moves)
     }
 
-    /// Why nothing was made here, if it was to be, and the place was not believed.
+    /// Why nothing was created here, although it should have been: the place was not trusted.
     pub(crate) fn refusal(&self) -> Option<&str> {
         self.refusal.get().map(String::as_str)
     }
 
-    /// Where the files are; what is not there is made.
+    /// Where the files are; what does not exist is created.
     pub(crate) fn make(&self) -> Result<PathBuf, UntrustedPath> {
         self.try_make().inspect_err(|distrust| {
             self.refusal.get_or_init(|| distrust.to_string());

@@ -1,9 +1,9 @@
-//! Where files belong that are not at their destination: what survives the process.
+//! The journal: the destinations of files on fast storage, which survive the process.
 //!
-//! Beneath each fast place there is a directory `.striate-moves`. A file that is there is known by
-//! the device and the inode of what stands for it at its destination: its bytes are in
-//! `2049-1234.data`, a process that uses it has a lock on `2049-1234.lock`
-//! ([`Claim`](super::claim::Claim)), and where it belongs is in `2049-1234.journal`:
+//! Beneath each fast place there is a directory `.striate-moves`. A file there is identified by the
+//! device and the inode of its placeholder at the destination: its bytes are in `2049-1234.data`, a
+//! process that uses it has a lock on `2049-1234.lock` ([`Claim`](super::claim::Claim)), and its
+//! destination is in `2049-1234.journal`:
 //!
 //! ```text
 //! striate-move 2
@@ -16,10 +16,10 @@
 //! end 5f3a1b2c                     (CRC-32C of all above)
 //! ```
 //!
-//! Bytes without a journal are those of a file that was removed while it was open. A file that was
-//! there and is brought to the fast place is copied to `2049-1234.fetched` first: only when that
-//! copy is whole and durable, and the journal is written, it becomes `2049-1234.data`. Until then
-//! the file is the one at its destination.
+//! Bytes without a journal are those of a file that was removed while it was open. An existing file
+//! is copied to `2049-1234.fetched` first: only when that copy is complete and durable, and the
+//! journal is written, it becomes `2049-1234.data`. Until then the file is the one at its
+//! destination.
 
 use std::fmt::Write;
 use std::fs::File;
@@ -49,7 +49,7 @@ pub(crate) enum MoveState {
     Closed,
     /// What stands at the destination is being filled.
     Copying,
-    /// A whole copy gets its name. If it is not there under its hidden name, it has got it.
+    /// A whole copy gets its name. If it does not exist under its hidden name, it has been renamed.
     Naming,
 }
 
@@ -80,7 +80,7 @@ pub(crate) struct FormerDestination {
 }
 
 impl FormerDestination {
-    /// What is there now.
+    /// The current file.
     pub(crate) fn new(stat: &Stat) -> Self {
         let changed = (stat.st_mtime, stat.st_mtime_nsec as i64);
         Self { size: stat.st_size as u64, changed, rights: rights(stat) }

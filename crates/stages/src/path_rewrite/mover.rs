@@ -175,7 +175,7 @@ impl Mover {
 
 impl Drop for Mover {
     fn drop(&mut self) {
-        // The thread ends when it finds that the stage is gone.
+        // The thread ends when it finds that the stage was dropped.
         lock(&self.queue.work).runs = false;
         self.queue.changed.notify_all();
     }

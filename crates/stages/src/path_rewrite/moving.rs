@@ -38,7 +38,7 @@ pub(crate) enum MoveRefusal {
     /// The journal says that it belongs to where no rule for this place is; they are for these
     /// directories.
     Outside(String),
-    /// Its bytes are not believed.
+    /// Its bytes are not trusted.
     Distrusted(UntrustedPath),
     /// The system says so.
     System(Errno),
@@ -211,7 +211,7 @@ pub(crate) fn commit(ready: &Ready, base: &Base) -> Result<(), MoveRefusal> {
 /// Gives up a file that is ready: it is out of date.
 pub(crate) fn give_up(ready: &Ready, base: &Base) {
     if let Ready::ToBeNamed { directory, copy: Some(copy), .. } = ready
-        // Else a copy that is gone would be one that has got its name.
+        // Otherwise a missing copy would be taken for one that was renamed.
         && Journal::change(base, Journal::unname).is_ok()
     {
         let _ = rustix::fs::unlinkat(&**directory, copy.as_c_str(), AtFlags::empty());
@@ -275,7 +275,7 @@ pub(crate) fn fill_placeholder(
         rustix::fs::open(path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())
     })?));
     if journal.course != MoveState::Copying {
-        // What is there is about to be overwritten: from here on the bytes at the fast place are
+        // The existing data is about to be overwritten: from here on the bytes on fast storage are
         // the only ones.
         source.sync_all()?;
         journal.course = MoveState::Copying;
@@ -429,7 +429,7 @@ pub(crate) fn is_obsolete(base: &Base, journal: &Journal) -> bool {
     matches!(find(base, journal, None), Ok(CopyDestination::Done))
 }
 
-/// Whether the copy of a file has got its name. Then the hidden one is not there any more.
+/// Whether the copy of a file was renamed. Then the hidden name no longer exists.
 fn was_named(base: &Base, journal: &Journal) -> Result<bool, MoveRefusal> {
     if journal.course != MoveState::Naming {
         return Ok(false);

@@ -1,7 +1,7 @@
-//! Operations on names, of which some lead to files at a fast place.
+//! Operations on names, of which some refer to files on fast storage.
 //!
-//! The kernel resolves a name to an inode. The inode tells whether the bytes are at a fast place,
-//! whichever process has put them there.
+//! The kernel resolves a name to an inode. The inode determines whether the bytes are on fast
+//! storage, whichever process has put them there.
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
@@ -171,8 +171,8 @@ impl PathRewrite {
         }
     }
 
-    /// Whether what was told of a file that is not at a fast place now can only be what it is:
-    /// nothing empty stood for it.
+    /// Whether a result about a file that is not on fast storage now is certainly right: no
+    /// placeholder stood for it.
     fn is_settled(&self, identity: Identity, told: &StatInto<'_>) -> bool {
         let size = match told {
             StatInto::Stat(stat) => stat.st_size as u64,

@@ -1,4 +1,4 @@
-//! Opening: which files go to the fast place, and which are there already.
+//! Opening files: which are created on or copied to fast storage, and which are there already.
 
 use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd, RawFd};
@@ -35,7 +35,8 @@ enum OpenAttempt {
     Done(Outcome),
     /// Another process was faster, or is working on the file: look again.
     Again,
-    /// The file is to be opened where it belongs. Others are told that it is written there.
+    /// The file is to be opened at its destination. Other processes see by its lock that it is
+    /// written there.
     UnmovedFile(Option<(Base, Claim)>),
     /// The same, but it was just made.
     Made(Option<(Base, Claim)>),
@@ -127,7 +128,7 @@ impl PathRewrite {
         }
     }
 
-    /// Opens a name that is there.
+    /// Opens an existing name.
     fn open_there(
         &self,
         state: &mut RewriteState,

@@ -1,4 +1,4 @@
-//! [`MovedFile`]: a file at a fast place; [`SharedState`]: all of them that this process uses.
+//! [`MovedFile`]: a file on fast storage; [`SharedState`]: all of them that this process uses.
 
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -62,7 +62,7 @@ pub(super) struct MovedFile {
     pub(super) identity: Identity,
     /// Stands for what is at its destination meanwhile, whatever its name is.
     handle: SharedDescriptor,
-    /// What was there at first.
+    /// The initial state.
     pub(super) was: FormerDestination,
     /// That this process uses it, as long as it does.
     claim: Mutex<Option<Claim>>,
@@ -141,7 +141,7 @@ impl MovedFile {
         }
     }
 
-    /// The same if the program has it open. It tells others so.
+    /// The same if the program has it open, which other processes can see.
     pub(super) fn set_at_destination_open(&self) -> Option<(Base, Claim)> {
         self.at_destination.store(true, Ordering::Release);
         let claim = lock(&self.claim).take()?;
@@ -355,7 +355,7 @@ impl RewriteState {
         }
     }
 
-    /// Others are not told any more that the program writes to it where it belongs.
+    /// Releases the lock that shows other processes that the program writes to the destination.
     fn unclaim(&mut self, identity: Identity) {
         if let Some((base, claim)) = self.plain.get_mut(&identity).and_then(|it| it.claim.take()) {
             let_go(&base, claim);

@@ -117,7 +117,7 @@ mod tests {
         let backward = [500..510, 400..410, 300..310];
         assert_eq!(plans(&backward, 1000, 10)[2], Some((0..310, 4)));
         assert_eq!(plans(&backward, 150, 10)[2], Some((200..310, 2)));
-        // To read the same again and again is no pattern.
+        // Reading the same bytes repeatedly is not a pattern.
         assert_eq!(plans(&[7..9, 7..9, 7..9], 1000, 10), [None, None, None]);
     }
 

@@ -38,7 +38,7 @@ fn leftover_log(note: &Path) -> Option<LeftoverLog> {
     let path = PathBuf::from(OsStr::from_bytes(&std::fs::read(note).ok()?));
     std::fs::symlink_metadata(&path).ok()?;
     let mut report = Report::default();
-    // What cannot be read is there all the same, and `recover` says why it cannot be read.
+    // A log that cannot be read is listed as well, and `recover` says why it cannot be read.
     let _ = recover_log(&path, true, RecoveryMode::List, &mut report);
     if !report.in_use.is_empty() {
         return None;

@@ -42,7 +42,7 @@ impl CallerTable {
 }
 
 impl Callers {
-    /// The process that a thread belongs to, unless it is gone or this one.
+    /// The process that a thread belongs to, unless it has ended or is this one.
     pub(super) fn process_of(&self, thread: u32) -> Option<u32> {
         let process = lock(&self.0).process_of(thread);
         Some(process).filter(|process| ![0, std::process::id()].contains(process))
@@ -93,7 +93,7 @@ fn origin(process: u32) -> Origin {
     }
 }
 
-/// A number that the kernel tells of a process or thread.
+/// A number of a process or thread that the kernel reports.
 fn field(of: u32, name: &str) -> Option<u32> {
     let text = std::fs::read_to_string(format!("/proc/{of}/status")).ok()?;
     text.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok()

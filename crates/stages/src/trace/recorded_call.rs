@@ -69,7 +69,7 @@ impl Recorder {
             _ => {}
         }
         let result = match op.action {
-            // What comes of the call itself is not told, unless stages keep it from being made.
+            // The result of the call itself is not recorded here, unless stages prevent the call.
             _ if is_notice && outcome.is_ok() => None,
             // It has been made.
             Action::Duplicate { descriptor, .. } => Some(outcome.map(|_| descriptor as u64)),
@@ -111,7 +111,7 @@ impl Recorder {
 
     fn recorded_call<'a>(&self, action: &Action<'a>, slot: usize) -> Option<BorrowedCall<'a>> {
         Some(match action {
-            // These are told elsewhere, since they are many.
+            // These are recorded elsewhere, since there are several.
             Action::Read { .. } | Action::Write { .. } => return None,
             Action::Open { file, target, flags, mode } => Call::Open {
                 file: self.file(file, slot)?,
@@ -197,7 +197,7 @@ pub(super) fn kernel_position(file: &OpenFile) -> Option<u64> {
     rustix::fs::seek(file.descriptor().ok()?, rustix::fs::SeekFrom::Current(0)).ok()
 }
 
-/// The size and the mode that were told.
+/// The size and the mode that were returned.
 fn told_by(into: &StatInto<'_>) -> (u64, u32) {
     match into {
         StatInto::Stat(stat) => (stat.st_size as u64, stat.st_mode),

@@ -31,7 +31,7 @@ impl WriteBack {
         {
             let offset = if buffered.appended { buffered.extents.tail_end() } else { offset };
             let end = offset + part.iov_len as u64;
-            // SAFETY: the program says that they are there.
+            // SAFETY: the program guarantees that they are valid.
             let bytes = unsafe { std::slice::from_raw_parts(part.iov_base.cast(), part.iov_len) };
             if end <= limit() {
                 let appended = buffered.extents.append(offset, bytes);

@@ -89,7 +89,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Why a text is no fault.
+/// Why a text is not a fault.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum FaultError {
@@ -123,7 +123,7 @@ pub enum FaultError {
         /// What it can hit.
         only: Operation,
     },
-    /// A delay that is no time.
+    /// An invalid delay.
     #[error("'{text}': needs a time such as 'delay=20ms@1' (ms, us or s)")]
     Time {
         /// The fault.

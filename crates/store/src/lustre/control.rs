@@ -54,7 +54,7 @@ pub trait LayoutControl: Debug + Send + Sync {
     /// The file system of an open file.
     fn file_system_of(&self, file: BorrowedFd<'_>) -> io::Result<FileSystem>;
 
-    /// Creates a file without a layout, for writing; fails with `EEXIST` if it is there.
+    /// Creates a file without a layout, for writing; fails with `EEXIST` if it exists.
     fn create(&self, path: &Path, how: Creation) -> io::Result<OwnedFd>;
 
     /// Gives a layout to a file that has none.

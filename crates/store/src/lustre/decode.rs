@@ -1,7 +1,7 @@
 //! Layouts from the bytes of `lustre.lov`.
 //!
-//! The bytes come from a file system, but nothing is taken for granted: every offset is checked,
-//! and what is allocated is bounded by the bytes that are there.
+//! The bytes come from a file system, but are not trusted: every offset is checked, and allocations
+//! are bounded by the number of bytes.
 
 use thiserror::Error;
 
@@ -18,7 +18,7 @@ const COMPOSITE_BYTES: usize = 32;
 /// Bytes of `lov_comp_md_entry_v1`.
 const ENTRY_BYTES: usize = 48;
 
-/// Bytes that are no layout.
+/// Bytes that are not a layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum LayoutError {
@@ -37,7 +37,7 @@ pub enum LayoutError {
         has: usize,
     },
     /// They are something else.
-    #[error("{magic:#010x} is the mark of no layout that is known")]
+    #[error("{magic:#010x} is not the magic number of a known layout")]
     Unknown {
         /// The first number.
         magic: u32,

@@ -1,4 +1,4 @@
-//! What a file's layout is made of, and the bytes by which a layout is set.
+//! The structures of a file's layout, and the bytes by which a layout is set.
 //!
 //! The structures are those of `lustre_user.h`: packed, in the byte order of the machine. A test
 //! names the offset of every field.

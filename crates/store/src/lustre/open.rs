@@ -1,8 +1,7 @@
-//! Opening a file so that it is striped as asked, or reports how it is striped.
+//! Opening a file with the requested striping, and reading back the actual one.
 //!
-//! Of a file system that is not Lustre, one question is asked: which one it is. That is a question
-//! about the directory if the file may have to be created with stripes, and about the file
-//! otherwise.
+//! On other file systems than Lustre, one call is made, which determines the file system: of the
+//! directory if the file may have to be created with stripes, of the file otherwise.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;

@@ -1,4 +1,4 @@
-//! [`StripingReport`]: what was asked for, what a file has, and why that is not the same.
+//! [`StripingReport`]: the requested and the actual striping of a file, and why they differ.
 
 use super::layout::Striping;
 use super::request::{StripeCount, StripeRequest};

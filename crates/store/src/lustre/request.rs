@@ -1,4 +1,4 @@
-//! [`StripeRequest`]: how a new file shall be striped.
+//! [`StripeRequest`]: the requested striping of a new file.
 
 use std::fmt;
 

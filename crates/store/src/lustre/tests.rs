@@ -1,4 +1,4 @@
-//! Layouts byte by byte, hostile ones, and opening on a Lustre that is not there.
+//! Tests: layouts byte by byte, malicious ones, and opening on a simulated Lustre.
 
 mod bytes;
 mod fake;

@@ -1,4 +1,4 @@
-//! [`Attempts`]: how often and how long something is tried.
+//! [`Attempts`]: how often and how long a request is retried.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};

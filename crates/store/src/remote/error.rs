@@ -1,5 +1,4 @@
-//! Why a server did not do what it was asked: [`CallError`] of one attempt, [`ServerError`] in the
-//! end.
+//! Errors of requests to servers: [`CallError`] of one attempt, [`ServerError`] after the last.
 
 use std::io;
 use std::time::Duration;
@@ -56,7 +55,8 @@ impl CallError {
         }
     }
 
-    /// Whether the other end is gone, as it is when a server ended or was started anew.
+    /// Whether the other end has closed the connection, as it does when a server ended or was
+    /// restarted.
     pub(super) fn is_end(&self) -> bool {
         use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
         match self {

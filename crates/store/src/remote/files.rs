@@ -174,7 +174,7 @@ impl Client {
                 error,
             )
         };
-        // The servers of a dead file are not known; to remove what is not there does no harm.
+        // The servers of a dead file are not known; removing a missing object does no harm.
         let servers = self.servers()?;
         let mut buried = 0;
         let mut after = None;

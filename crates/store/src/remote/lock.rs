@@ -1,5 +1,5 @@
 //! [`RemoteLock`]: a range of a file that is locked at the metadata server, and the thread that
-//! keeps it so.
+//! renews its lease.
 //!
 //! A lock lives as long as its connection and its lease, whichever ends first: a client that dies
 //! leaves no lock, even if the network does not report its end. The leases of all locks of a client

@@ -1,4 +1,4 @@
-//! What `fsck` needs of a [`Client`]: objects and dead files, which have no name.
+//! Calls of a [`Client`] for `fsck`: objects, and files whose removal is not finished.
 
 use striate_wire::limits::MAX_ENTRIES;
 use striate_wire::{FailureCode, FileInfo, Reply, Request};
@@ -9,7 +9,7 @@ use crate::error::{Operation, StoreError};
 
 /// Upkeep.
 impl Client {
-    /// The ids of dead files: their names are gone, but perhaps not all of their objects.
+    /// The ids of dead files: their names are removed, but perhaps not all of their objects.
     pub fn dead(&self) -> Result<Vec<u64>, StoreError> {
         let failed = |error| {
             let what = format!("the dead files of {}", self.url(""));

@@ -1,4 +1,4 @@
-//! [`ClientOptions`]: how a client connects, and how patient it is.
+//! [`ClientOptions`]: how a client connects, and its time limits.
 
 use std::env::{self, VarError};
 use std::path::Path;
@@ -59,9 +59,9 @@ pub enum OptionsError {
     )]
     NoAuthorities,
     /// No length of time.
-    #[error("{PATIENCE}: '{0}' is no length of time such as 10s or 500ms")]
+    #[error("{PATIENCE}: '{0}' is not a duration such as 10s or 500ms")]
     Patience(String),
-    /// Bytes that are no text.
+    /// Bytes that are not UTF-8.
     #[error("{0} is not UTF-8")]
     NotText(&'static str),
 }

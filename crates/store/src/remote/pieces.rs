@@ -1,4 +1,4 @@
-//! [`RemoteRequest`]: what a request means, server by server, and where its bytes are in memory.
+//! [`RemoteRequest`]: the parts of a request by server, and their places in memory.
 //!
 //! A server sends and receives the bytes of its strips one after the other. Inside of a strip they
 //! follow each other in the stream of the request, too, so where the stream lies together in memory

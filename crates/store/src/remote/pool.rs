@@ -116,7 +116,7 @@ pub(super) struct PooledLink {
 }
 
 impl PooledLink {
-    /// Whether it was idle before: then the other end may be gone without a sign so far.
+    /// Whether it was idle before: then the other end may have closed it without a sign so far.
     pub(super) fn is_reused(&self) -> bool {
         self.reused
     }

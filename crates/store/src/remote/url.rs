@@ -33,7 +33,7 @@ pub struct RemoteUrl {
 
 /// Why a text is no [`RemoteUrl`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("'{text}' is no URL of a file on servers, such as striate://host:port/path: {reason}")]
+#[error("'{text}' is not a URL of a file on servers, such as striate://host:port/path: {reason}")]
 pub struct UrlError {
     text: String,
     reason: String,
@@ -77,11 +77,11 @@ pub(super) fn with_port(address: &str) -> Result<String, String> {
         Some(rest) => {
             let (host, port) = rest.split_once(']').ok_or("the bracket is not closed")?;
             if host.parse::<std::net::Ipv6Addr>().is_err() {
-                return Err(format!("'{host}' in brackets is no IPv6 address"));
+                return Err(format!("'{host}' in brackets is not an IPv6 address"));
             }
             let colon = port.strip_prefix(':');
             if colon.is_none() && !port.is_empty() {
-                return Err(format!("'{port}' after the bracket is no port"));
+                return Err(format!("'{port}' after the bracket is not a port"));
             }
             (host, colon)
         }
@@ -103,7 +103,7 @@ pub(super) fn with_port(address: &str) -> Result<String, String> {
         None => DEFAULT_PORT,
         Some(port) => match port.parse() {
             Ok(number) if number > 0 => number,
-            _ => return Err(format!("'{port}' is no port from 1 to 65535")),
+            _ => return Err(format!("'{port}' is not a port from 1 to 65535")),
         },
     };
     let bracketed = address.starts_with('[');
@@ -151,14 +151,14 @@ mod tests {
         says("http://h/a", "begins neither");
         says("striate:///a", "host is missing");
         says("striate://:80/a", "host is missing");
-        says("striate://h:/a", "no port");
-        says("striate://h:0/a", "no port");
-        says("striate://h:65536/a", "no port");
+        says("striate://h:/a", "not a port");
+        says("striate://h:0/a", "not a port");
+        says("striate://h:65536/a", "not a port");
         says("striate://h:x/a", "'x' is no port");
         says("striate://::1/a", "brackets");
         says("striate://[::1/a", "not closed");
-        says("striate://[h]:1/a", "no IPv6 address");
-        says("striate://[::1]1/a", "no port");
+        says("striate://[h]:1/a", "not an IPv6 address");
+        says("striate://[::1]1/a", "not a port");
         says("striate://me@h/a", "'@'");
     }
 

@@ -27,13 +27,13 @@ pub enum CountError {
     #[error(transparent)]
     Io(#[from] io::Error),
     /// It is something else.
-    #[error("these are no counters")]
+    #[error("not a file of counters")]
     Foreign,
     /// It is of another version.
     #[error("counters of version {0}, which this program does not know")]
     Version(u32),
     /// It ends too early.
-    #[error("the counters are cut off")]
+    #[error("the counters are truncated")]
     Cut,
 }
 

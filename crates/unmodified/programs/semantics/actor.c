@@ -266,7 +266,7 @@ static void one_step(void) {
         ask_step();
 }
 
-/* Threads take turns: whose it is, or nobody's (-1). */
+/* Threads take turns: the thread whose turn it is, or -1. */
 #define THREADS 3
 static pthread_mutex_t turn_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t turn_came = PTHREAD_COND_INITIALIZER;

@@ -1,5 +1,5 @@
-/* Steps on streams. Each has its own file, which nobody else opens while it is there: how much a stream
- * reads or keeps at once is nobody's business. */
+/* Steps on streams. Each has its own file, which no other step opens while it exists: how much a stream
+ * reads or buffers at once is not compared. */
 #include "actor.h"
 
 #define STREAMS 3

@@ -1,4 +1,4 @@
-//! `striate bench array`: datasets, written and read beside PnetCDF and netCDF.
+//! `striate bench array`: benchmarks of datasets, compared with PnetCDF and netCDF.
 
 mod layouts;
 mod options;
@@ -12,7 +12,7 @@ use self::options::{ArraySetting, CommonArgs};
 use super::workloads::{dimensions, size};
 use crate::CommandError;
 
-/// Datasets (netCDF files) beside PnetCDF and netCDF
+/// Datasets (netCDF files), compared with PnetCDF and netCDF
 ///
 /// Each workload is written to new files and read back, by every library in turn. Rows come twice:
 /// for the data calls alone, and for everything from create or open to close. Every element is
@@ -20,18 +20,18 @@ use crate::CommandError;
 ///
 /// With --layouts, our datasets are written to servers within the program, as one shared file and
 /// as partitions. Each server has a bandwidth, and one of them is slower, by a factor that is drawn
-/// anew for each repetition, as the load of storage systems fluctuates. All layouts of a repetition
-/// see the same.
+/// for each repetition, as the load of storage systems fluctuates. All layouts of a repetition have
+/// the same factor.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Some workloads can be had without the word 'array': striate bench coll-perf, s3d, netcdf-bench, and
-flash-io. 'striate bench flash' is another thing: FLASH's access pattern on a plain file.
+Some workloads can be given without 'array': striate bench coll-perf, s3d, netcdf-bench and
+flash-io. 'striate bench flash' is a different benchmark: FLASH's access pattern on a plain file.
 
 Examples:
   striate bench array coll-perf                                  our datasets, ranks as threads
   mpiexec -n 4 striate bench array s3d --api striate,pnetcdf     with --features mpi
   mpiexec -n 4 striate bench array flash --repeat 9 --dir /dev/shm
-  striate bench array whole --size 1GiB --api striate,raw        beside plain pwrite
+  striate bench array whole --size 1GiB --api striate,raw        compared with plain pwrite
   striate bench array s3d --servers 12 --bandwidth 16MiB --straggler 9 \\
       --layouts plain,partitioned,chosen,healthy                 partitions, one server slow")]
 pub(crate) struct ArrayArgs {
@@ -85,7 +85,7 @@ pub(super) struct CollPerfArgs {
     /// Variables
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     variables: u64,
-    /// Begin all calls, and wait for them together
+    /// Use nonblocking calls, and wait for all of them together
     #[arg(long)]
     nonblocking: bool,
     #[command(flatten)]
@@ -114,9 +114,9 @@ enum File {
 ///
 /// Each rank has blocks of cells with guard cells around them, and the variables of a cell lie
 /// together in memory; a file has them one by one, without guard cells. The checkpoint has all
-/// variables as doubles, the plot files have four as floats, of cells and of their corners. Ours is
-/// given the memory as it is; the others take elements only one after the other, so these are
-/// copied by hand first, as FLASH does it, and that counts. With ten variables of 16³ cells a rank
+/// variables as doubles, the plot files have four as floats, of cells and of their corners. Striate
+/// uses the memory directly; the other libraries need contiguous elements, so these are copied
+/// first, as FLASH does, which is part of the measured time. With ten variables of 16³ cells a rank
 /// writes 25 MiB to the checkpoint, with FLASH's 24 (--variables 24) 60 MiB.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -145,7 +145,7 @@ pub(super) struct FlashIoArgs {
         default_value = "checkpoint,plot,corners"
     )]
     files: Vec<File>,
-    /// Begin all calls of a file, and wait for them together
+    /// Use nonblocking calls, and wait for all calls of a file together
     #[arg(long)]
     nonblocking: bool,
     #[command(flatten)]
@@ -175,7 +175,7 @@ impl FlashIoArgs {
 /// Datasets: S3D's checkpoint, a cube of cells in blocks over the ranks (S3D I/O)
 ///
 /// Pressure and temperature have three dimensions, the velocity (3) and species (11) one more
-/// before. All calls of a file are begun, and waited for together, as S3D does.
+/// before. The calls of a file are nonblocking and waited for together, as in S3D.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -185,7 +185,7 @@ pub(super) struct S3dArgs {
     /// Cells of a rank along each dimension
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=MOST))]
     edge: u64,
-    /// One call after the other instead
+    /// Use blocking calls, one after another
     #[arg(long)]
     blocking: bool,
     #[command(flatten)]
@@ -227,10 +227,10 @@ impl NetcdfBenchArgs {
     }
 }
 
-/// One variable of doubles in one call, beside plain `pwrite` of as many bytes
+/// One variable of doubles in one call, compared with plain `pwrite` of as many bytes
 ///
 /// Plain system calls (raw) move the machine's own bytes, 1 MiB at a time, from the same memory; a
-/// dataset turns them around on the way.
+/// dataset swaps them during the transfer.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -1,4 +1,4 @@
-//! `striate bench insitu`: what the stack costs unmodified programs, and what its stages gain.
+//! `striate bench insitu`: cost and gain of the stack under unmodified programs.
 
 use std::path::PathBuf;
 
@@ -13,11 +13,11 @@ use crate::run::library;
 use crate::table::{Side, Table};
 use crate::{CommandError, terminal};
 
-/// Measure what the stack costs unmodified programs, and what it gains
+/// Measure the cost and the gain of the stack under unmodified programs
 ///
-/// Costs: a process into which the library is loaded calls, in blocks of 1,000 that take turns, the
-/// functions that it got and those of the C library. Gains: processes do the same with and without
-/// a stage, in turns, on a local file system or where every request takes 200 µs.
+/// Costs: a process into which the library is loaded calls the intercepted functions and those of
+/// the C library, in alternating blocks of 1,000 calls. Gains: processes do the same with and
+/// without a stage, alternating, on a local file system or with a latency of 200 µs per request.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -28,19 +28,19 @@ pub(super) struct InsituArgs {
     /// Where files are written
     #[arg(long, value_name = "DIR", default_value_os_t = std::env::temp_dir())]
     dir: PathBuf,
-    /// A faster place, for path-rewrite and for the costs of calls
+    /// A directory on faster storage, for path-rewrite and for the costs of calls
     #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
     fast: PathBuf,
-    /// Rounds of the gains: samples of each way
+    /// Rounds for the gains: samples of each variant
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     repeat: u32,
-    /// Rounds of the costs: blocks of 1,000 calls of each function
+    /// Rounds for the costs: blocks of 1,000 calls of each function
     #[arg(long, default_value_t = 301, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     rounds: u32,
-    /// Only the cases whose name contains this
+    /// Only the cases whose names contain this
     #[arg(long, value_name = "NAME")]
     case: Option<String>,
-    /// The library that is loaded into programs, if it is not beside this one
+    /// The library that is loaded into programs, if it is not beside the command
     #[arg(long, value_name = "FILE")]
     preload: Option<PathBuf>,
     /// What a process of the benchmark itself is started with

@@ -1,4 +1,4 @@
-//! What the benchmarks of file I/O have in common: options, the run over ranks, the table.
+//! The common part of the benchmarks of file I/O: options, the run over ranks, the table.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::{progress_bar, said_when_interrupted};
 use crate::document::Document;
 use crate::{CommandError, ranks, terminal};
 
-/// More threads than this are no machine any more.
+/// Limit of the number of threads; no machine needs more.
 const MOST_RANKS: u64 = 4096;
 
 /// Options of every benchmark of file I/O.
@@ -27,9 +27,9 @@ pub(super) struct IoArgs {
     /// Ranks: threads, unless mpiexec started the program
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MOST_RANKS))]
     pub(super) ranks: Option<u64>,
-    /// Which implementations do the I/O, in turn: striate, posix (plain system calls), mpiio (all
-    /// there is), mpiio-ompio, mpiio-romio, socket (ior on servers: plain sockets that only
-    /// copy)
+    /// Implementations that are measured in turn: striate, posix (plain system calls), mpiio (all
+    /// that are available), mpiio-ompio, mpiio-romio, socket (ior on servers: plain sockets that
+    /// only copy)
     #[arg(
         short = 'a',
         long,
@@ -39,7 +39,7 @@ pub(super) struct IoArgs {
         ignore_case = true
     )]
     api: Vec<String>,
-    /// Our methods: posix, sieve, two-phase, list, datatype, auto, or all
+    /// Access methods of Striate: posix, sieve, two-phase, list, datatype, auto, or all
     #[arg(long, value_name = "METHOD", value_delimiter = ',', value_parser = method)]
     method: Vec<Methods>,
     /// File domains of two-phase: even, aligned, static-cycling, group-cycling, x-target, auto
@@ -50,13 +50,13 @@ pub(super) struct IoArgs {
     repeat: u32,
     #[command(flatten)]
     place: StoreArgs,
-    /// A hint for our files, by ROMIO's names or ours; may be given again
+    /// A hint for the files of Striate, with ROMIO's or Striate's name; may be repeated
     #[arg(long = "hint", value_name = "NAME=VALUE")]
     hints: Vec<String>,
-    /// A write ends when its data is durable
+    /// Include making the data durable in a write
     #[arg(short = 'e', long)]
     fsync: bool,
-    /// Count opening, setting the view and closing as well, not only the data calls
+    /// Include opening, setting the view and closing in the time, not only the data calls
     #[arg(long)]
     include_open: bool,
     /// Verify every byte that is written and read; this is the default
@@ -65,10 +65,10 @@ pub(super) struct IoArgs {
     /// Do not verify
     #[arg(long, overrides_with = "verify")]
     no_verify: bool,
-    /// The least ratio wanted: over the faster peer (peer=R or R), over plain system calls
-    /// (posix=R), of auto over the best method (best=R), over plain sockets (socket=R); of
-    /// datatype over the same bytes in one piece (contiguous=R), over list (list=R), over the
-    /// best of posix, sieve and list (next=R)
+    /// Required ratio: over the faster peer (peer=R or R), over plain system calls (posix=R), of
+    /// auto over the best method (best=R), over plain sockets (socket=R); of datatype over the same
+    /// bytes in one piece (contiguous=R), over list (list=R), over the best of posix, sieve and
+    /// list (next=R)
     #[arg(long = "goal", value_name = "[WHAT=]R", value_parser = goal)]
     goals: Vec<IoGoals>,
 }
@@ -77,7 +77,7 @@ pub(super) struct IoArgs {
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command")]
 pub(super) struct Setting {
-    /// Ranks, unless told otherwise.
+    /// The default number of ranks.
     pub(super) ranks: u64,
     /// Whether the settings are the paper's.
     pub(super) paper: bool,
@@ -245,7 +245,7 @@ impl IoArgs {
                 }
                 "posix" | "mpiio" | "mpiio-ompio" | "mpiio-romio" if self.place.is_remote() => {
                     return Err(CommandError::usage(
-                        format!("{api} knows files of file systems only, none on servers"),
+                        format!("{api} only supports files of file systems, not on servers"),
                         "leave --store and --servers out, or compare with --api socket",
                     ));
                 }
@@ -311,7 +311,7 @@ fn mpiio(name: &str, pattern: &dyn Pattern) -> Result<Vec<&'static str>, Command
         "mpiio-romio" => Some("romio"),
         "pnetcdf" | "netcdf" => {
             return Err(CommandError::usage(
-                format!("{name} knows datasets only, no plain files"),
+                format!("{name} only supports datasets, not plain files"),
                 "see: striate bench array --help",
             ));
         }

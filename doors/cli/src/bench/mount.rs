@@ -1,4 +1,4 @@
-//! `striate bench mount`: reading and writing through mounts, beside the source.
+//! `striate bench mount`: reading and writing through mounts, compared with the source.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -18,10 +18,10 @@ use crate::document::Document;
 use crate::table::{Side, Table};
 use crate::{CommandError, signals, space, terminal};
 
-/// Measure reading and writing through mounts, beside the source itself
+/// Measure reading and writing through mounts, compared with the source itself
 ///
-/// All ways take turns in each round: the source, a mount whose files the kernel uses itself, one
-/// without stages where requests do it, and one with the stage write-back.
+/// All variants alternate in each round: the source, a mount with passthrough, a mount without
+/// stages and without passthrough, and a mount with the stage write-back.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -34,7 +34,7 @@ pub(super) struct MountBenchArgs {
     /// Bytes of the file
     #[arg(long, default_value = "256MiB", value_parser = |text: &str| parse_size(text))]
     size: u64,
-    /// Rounds: samples of each way
+    /// Rounds: samples of each variant
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     repeat: u32,
 }

@@ -26,10 +26,10 @@ pub(super) struct PackArgs {
     /// Samples per engine, case and direction
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     samples: u32,
-    /// Only the cases whose name contains this
+    /// Only the cases whose names contain this
     #[arg(long, value_name = "NAME")]
     case: Option<String>,
-    /// Least time of one sample in milliseconds; copies are repeated to reach it
+    /// Minimum time of one sample in milliseconds; copies are repeated to reach it
     #[arg(long, value_name = "MS", default_value_t = 4, value_parser = clap::value_parser!(u64).range(..=10_000))]
     sample_time: u64,
 }
@@ -97,7 +97,7 @@ fn render(results: &PackResults) -> String {
     }
     if results.peers.is_empty() {
         text.push_str(
-            "\nBuild with --features mpi to see MPI_Pack of Open MPI and MPICH beside us.\n",
+            "\nBuild with --features mpi to compare with MPI_Pack of Open MPI and MPICH.\n",
         );
     }
     text

@@ -40,7 +40,7 @@ pub(super) fn render(results: &IoResults, options: &IoOptions) -> String {
     if on_servers {
         columns.extend(WIRE_COLUMNS);
     }
-    // What a narrow terminal does without: what tells least of a method first.
+    // Columns that a narrow terminal leaves out, the least informative first.
     let spare =
         ["per server", "region size", "resent", "their bytes", "wanted", "requests", "accessed"];
     let mut table = Table::new(&columns).spare(&spare);
@@ -116,7 +116,7 @@ pub(crate) fn cost_cells(cost: Option<&Cost>) -> [String; 5] {
 pub(crate) const WIRE_COLUMNS: [(&str, Side); 3] =
     [("requests", Side::Right), ("their bytes", Side::Right), ("per server", Side::Right)];
 
-/// The cells of [`WIRE_COLUMNS`]; in brackets the first call, which tells descriptions.
+/// The cells of [`WIRE_COLUMNS`]; in brackets the first call, which sends descriptions.
 pub(crate) fn wire_cells(wire: Option<&Wire>) -> [String; 3] {
     let Some(wire) = wire else { return std::array::from_fn(|_| "-".into()) };
     let with_first = |steady: u64, first: Option<u64>| match first {

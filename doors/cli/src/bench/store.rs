@@ -1,5 +1,4 @@
-//! Where the files of a benchmark are: in a directory, on servers, or on servers within the
-//! program.
+//! The location of the files of a benchmark: a directory, servers, or servers within the program.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,27 +21,27 @@ const MOST_SERVERS: u64 = 256;
 
 const ATTEMPTED: &str = "cannot use the servers";
 
-/// Options that say where the files are.
+/// Options for the location of the files.
 #[derive(Debug, Args)]
 pub(super) struct StoreArgs {
-    /// The directory for the files, which are removed; by default the temporary one. With
-    /// --servers, where those store
+    /// The directory for the files, which are removed afterwards; by default the system's temporary
+    /// directory. With --servers, the directory of the servers' data
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// I/O servers for the files, which are removed, instead of a directory: striate://host:port
-    /// or striate://host:port/prefix
+    /// I/O servers for the files, which are removed afterwards, instead of a directory:
+    /// striate://host:port or striate://host:port/prefix
     #[arg(long, value_name = "URL", conflicts_with = "servers")]
     store: Option<RemoteUrl>,
-    /// So many I/O servers for the files, started within the program
+    /// Number of I/O servers for the files, started within the program
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MOST_SERVERS))]
     servers: Option<u64>,
     /// Bytes of a strip on servers
     #[arg(long, value_name = "SIZE", default_value = "64KiB", value_parser = strip)]
     strip: u64,
-    /// How long the servers of --servers hold each read or write of data back, e.g. 200us
+    /// Time by which the servers of --servers delay each read or write of data, e.g. 200us
     #[arg(long, value_name = "TIME", requires = "servers", value_parser = parse_duration)]
     delay: Option<Duration>,
-    /// How many bytes of data pass each server of --servers in a second at most, e.g. 16MiB
+    /// Limit of data per second for each server of --servers, e.g. 16MiB
     #[arg(long, value_name = "SIZE", requires = "servers", value_parser = rate)]
     bandwidth: Option<u64>,
 }

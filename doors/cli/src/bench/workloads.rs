@@ -62,7 +62,7 @@ impl CallArgs {
 /// The limit of what methods can reach.
 #[derive(Debug, Args)]
 struct LimitArgs {
-    /// Also move the bytes of each call in one piece, as the limit for the methods
+    /// Also measure the bytes of each call in one contiguous piece, as the limit of the methods
     #[arg(long)]
     contiguous: bool,
 }
@@ -82,22 +82,22 @@ fn check_ranks(layout: &str, has: u64, ranks: u64) -> Result<(), CommandError> {
     }
     Err(CommandError::usage(
         format!("{layout} is for {}, but there are {}", counted(has, "rank"), grouped(ranks)),
-        "give only one of the two: ranks, or how they are laid out",
+        "give only one of the two: the number of ranks, or their layout",
     ))
 }
 
 /// Displays of a wall read their parts of frames, which overlap (3 × 2 in the paper)
 ///
 /// Each rank reads the pixels of its display from every frame of a file, frame by frame, into
-/// memory that it uses again. Costs are per frame. The settings are the paper's: every rank
-/// aggregates, in even domains, by messages, with buffers of 4 MiB, and lists have 64 regions.
+/// memory that it reuses. Costs are per frame. The settings are the paper's: every rank aggregates,
+/// in even domains, by messages, with buffers of 4 MiB, and lists have 64 regions.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   striate bench tile-reader                         the paper's wall, all methods
-  striate bench tile-reader --frames 10 --tuned     our settings, and the method we choose
+  striate bench tile-reader --frames 10 --tuned     Striate's settings, and the method that it chooses
   striate bench tile-reader --servers 16 --independent --contiguous
-                                                    on I/O servers, beside their limit")]
+                                                    on I/O servers, compared with their limit")]
 pub(super) struct TileReaderArgs {
     /// Frames in the file
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
@@ -114,10 +114,10 @@ pub(super) struct TileReaderArgs {
     /// Pixels that neighbours share, horizontally and vertically
     #[arg(long, value_name = "WxH", default_value = "270x128", value_parser = overlap)]
     overlap: [u64; 2],
-    /// What is measured; frames that are only read are prepared before
+    /// Operations to measure; if frames are only read, they are written before
     #[arg(long, value_enum, value_delimiter = ',', default_value = "read")]
     op: Vec<Direction>,
-    /// Our settings instead of the paper's
+    /// Use Striate's settings instead of the paper's
     #[arg(long)]
     tuned: bool,
     #[command(flatten)]
@@ -130,7 +130,7 @@ impl TileReaderArgs {
     pub(super) fn run(&self, json: bool) -> Result<(), CommandError> {
         if self.overlap[0] >= self.tile[0] || self.overlap[1] >= self.tile[1] {
             return Err(CommandError::usage(
-                "displays that overlap as far as they reach form no wall",
+                "displays that overlap completely do not form a wall",
                 "use an --overlap that is smaller than the --tile",
             ));
         }
@@ -175,7 +175,7 @@ pub(super) struct Block3dArgs {
     /// What is measured
     #[arg(long, value_enum, value_delimiter = ',', default_value = "write,read")]
     op: Vec<Direction>,
-    /// Our settings instead of the paper's
+    /// Use Striate's settings instead of the paper's
     #[arg(long)]
     tuned: bool,
     #[command(flatten)]
@@ -236,7 +236,7 @@ pub(super) struct FlashArgs {
     /// What is measured
     #[arg(long, value_enum, value_delimiter = ',', default_value = "write,read")]
     op: Vec<Direction>,
-    /// Our settings instead of the paper's
+    /// Use Striate's settings instead of the paper's
     #[arg(long)]
     tuned: bool,
     #[command(flatten)]
@@ -259,7 +259,7 @@ impl FlashArgs {
     }
 }
 
-/// Blocks of equal size, dealt round robin to the ranks, in one call per rank
+/// Blocks of equal size, distributed round robin over the ranks, in one call per rank
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -304,15 +304,13 @@ Examples:
   striate bench ior -b 16m -t 1m -i 5
   striate bench ior -b 1m -t 4k -s 16 -F -a striate,posix
   striate bench ior -b 64m -t 16m --servers 4 -a striate,socket
-  striate bench ior -w -k -o testfile -b 16m -t 1m     keep what is written, to read it
-  striate bench ior -r -o testfile -b 16m -t 1m        another time
-  mpiexec -n 4 striate bench ior -c -a striate,mpiio -t 64k -b 64k -s 256 -C -i 9")]
+  striate bench ior -w -k -o testfile -b 16m -t 1m     keep the file, to read it  striate bench ior -r -o testfile -b 16m -t 1mlater  mpiexec -n 4 striate bench ior -c -a striate,mpiio -t 64k -b 64k -s 256 -C -i 9")]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command")]
 pub(super) struct IorArgs {
     /// Bytes of a rank's block in a segment
     #[arg(short, long, value_name = "SIZE", default_value = "1MiB", value_parser = size)]
     block: u64,
-    /// Bytes of a call; a block holds whole ones
+    /// Bytes of a call; a block is a multiple of it
     #[arg(short, long, value_name = "SIZE", default_value = "256KiB", value_parser = size)]
     transfer: u64,
     /// Segments
@@ -324,7 +322,7 @@ pub(super) struct IorArgs {
     /// Collective calls
     #[arg(short, long)]
     collective: bool,
-    /// A rank reads what the next one wrote
+    /// A rank reads what the next rank wrote
     #[arg(short = 'C', long)]
     reorder: bool,
     /// The transfers of a rank come in random order
@@ -343,13 +341,13 @@ pub(super) struct IorArgs {
     #[arg(short = 'R')]
     check_read: bool,
     /// The file, instead of one in --dir; with -F, FILE.0, FILE.1 and so on. If only -r is given
-    /// and it is there, it is read
+    /// and the file exists, it is read
     #[arg(short = 'o', long = "file", value_name = "FILE", conflicts_with = "dir")]
     file: Option<PathBuf>,
-    /// Keep the file when all is done; without -o it is called testFile
+    /// Keep the file; without -o it is called testFile
     #[arg(short, long)]
     keep: bool,
-    /// Write over the file of -o if it is there
+    /// Overwrite the file of -o if it exists
     #[arg(long, requires = "file")]
     overwrite: bool,
     #[command(flatten)]
@@ -361,7 +359,7 @@ impl IorArgs {
         if !self.block.is_multiple_of(self.transfer) {
             return Err(CommandError::usage(
                 format!(
-                    "a block of {} does not hold whole transfers of {}",
+                    "a block of {} is not a multiple of the transfer size {}",
                     counted(self.block, "byte"),
                     grouped(self.transfer)
                 ),

@@ -259,7 +259,7 @@ impl Copy<'_> {
         if copying.from.read_at(offset, chunk)? < len {
             return Err(CommandError::failed(
                 format!("cannot copy {}", copying.from.name()),
-                "it became shorter meanwhile",
+                "it became shorter during the copy",
                 "copy it again when no program writes to it",
             ));
         }

@@ -1,4 +1,4 @@
-//! `striate fs cp`: bytes from here to servers, back, and between them.
+//! `striate fs cp`: copies files to servers, from servers and between them.
 
 use std::time::Instant;
 
@@ -24,13 +24,13 @@ Examples:
   striate fs cp -r striate://io.example/run7 results
   striate fs cp striate://io.example/a striate://other.example/a
 
-As with cp, a source goes into a destination that is a directory. A destination on servers is one if
-it ends with a slash or if files are in it. Only bytes are copied: no times and no permissions, and
-no directories without files. A copy has another name, .NAME.part-..., until it is whole; if it fails,
-that is removed, or the message says what is left. What a copy that was killed has left goes when the
-same file is copied again, or by 'striate fsck --repair'.")]
+As with cp, a source is copied into the destination if that is a directory. A destination on servers
+is a directory if it ends with a slash or if there are files in it. Only data is copied: no times, no
+permissions, and no directories without files. A copy has a temporary name, .NAME.part-..., until it is
+complete; if it fails, this file is removed, or the message names it. The file of a copy that was killed
+is removed when the same file is copied again, or by 'striate fsck --repair'.")]
 pub(crate) struct CpArgs {
-    /// Copy directories with all that is in them
+    /// Copy directories with their contents
     #[arg(short, long)]
     recursive: bool,
 
@@ -38,16 +38,15 @@ pub(crate) struct CpArgs {
     #[arg(long, value_name = "SIZE", default_value = "64KiB", value_parser = strip)]
     strip: u64,
 
-    /// Over how many servers new files are striped [default: all]
+    /// Number of servers that new files are striped over [default: all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     servers: Option<u32>,
 
-    /// The server of the first strip, by its place in the list of servers [default: they take
-    /// turns]
+    /// The server of the first strip, by its index in the list of servers [default: in turn]
     #[arg(long, value_name = "K")]
     first: Option<u32>,
 
-    /// Chunks of 4 MiB that are under way at a time
+    /// Chunks of 4 MiB that are transferred at a time
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
     threads: u16,
 

@@ -1,4 +1,4 @@
-//! `striate fs df`: how much space is left, on each server and together.
+//! `striate fs df`: free space on each server and in total.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -15,15 +15,15 @@ use crate::number::grouped;
 use crate::table::{Side, Table};
 use crate::{CommandError, terminal};
 
-/// Show how much space is left, on each server and together
+/// Show the free space, on each server and in total
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   striate fs df striate://io.example
   striate fs df --json striate://io.example
 
-Servers that store on the same disk each show it; in the sum it counts once. What a server keeps free,
-so that files can be removed when the disk is full, is not available.")]
+A disk that several servers share is shown for each of them, and counts once in the sum. Space that a
+server reserves so that files can be removed from a full disk does not count as available.")]
 pub(crate) struct DfArgs {
     /// The file system
     url: RemoteUrl,
@@ -41,7 +41,7 @@ struct SpaceRow {
     /// Bytes that the server can still store.
     available: u64,
     objects: u64,
-    /// The same for servers on one disk, if they tell.
+    /// The same for servers on one disk, if they report it.
     #[serde(skip_serializing_if = "Option::is_none")]
     disk: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,4 @@
-//! `striate fs ls`: what is in a directory, or begins with a prefix.
+//! `striate fs ls`: lists a directory, or the names with a prefix.
 //!
 //! Directories are parts of names and nothing of their own: there is one as long as a file is in
 //! it.
@@ -23,20 +23,20 @@ use crate::{CommandError, terminal};
 Examples:
   striate fs ls striate://io.example
   striate fs ls -l striate://io.example/run7/
-  striate fs ls striate://io.example/run7/step-00    all names that begin so
+  striate fs ls striate://io.example/run7/step-00    all names with this prefix
 
 Sizes and times are those of the last sync, close or truncation of a file; 'striate fs stat' asks
-the servers for the size of now.")]
+the servers for the current size.")]
 pub(crate) struct LsArgs {
     /// Also show size, strip, servers and time
     #[arg(short, long)]
     long: bool,
 
-    /// List what is in directories, too, and what is in those
+    /// List directories recursively
     #[arg(short = 'R', long)]
     recursive: bool,
 
-    /// Files, directories or the beginnings of names
+    /// Files, directories or prefixes of names
     #[arg(required = true, value_name = "URL")]
     urls: Vec<RemoteUrl>,
 }
@@ -72,7 +72,7 @@ pub(crate) fn run(args: &LsArgs, json: bool) -> Result<(), CommandError> {
         if entries.is_empty() && !path(url).is_empty() {
             return Err(CommandError::failed(
                 format!("cannot list {url}"),
-                "there is no file or directory of this name, and none that begins so",
+                "there is no file or directory with this name or prefix",
                 "'striate fs ls' of the directory above shows what there is",
             ));
         }

@@ -1,4 +1,4 @@
-//! `striate fs mv`: another name for a file.
+//! `striate fs mv`: renames a file.
 
 use clap::Args;
 use serde::Serialize;
@@ -8,23 +8,23 @@ use super::{as_directory, path};
 use crate::CommandError;
 use crate::document::Document;
 
-/// Give a file another name
+/// Rename a file
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   striate fs mv striate://io.example/run7/out.dat striate://io.example/run7/final.dat
   striate fs mv striate://io.example/out.dat striate://io.example/old/
 
-A file that has the name already is replaced, in one step. No data moves.")]
+An existing file of the new name is replaced, atomically. No data is moved.")]
 pub(crate) struct FsMvArgs {
-    /// Fail if a file has the name already
+    /// Fail if a file of the new name exists
     #[arg(short, long)]
     no_clobber: bool,
 
     /// The file
     from: RemoteUrl,
 
-    /// Its new name, or the directory that it goes to, with a slash at the end
+    /// Its new name, or a directory to move it to, with a slash at the end
     to: RemoteUrl,
 }
 

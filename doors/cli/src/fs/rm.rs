@@ -24,15 +24,15 @@ Examples:
   striate fs rm -r striate://io.example/run7
   striate fs rm --dead striate://io.example    finish removals that were interrupted")]
 pub(crate) struct FsRmArgs {
-    /// It is no failure if a file does not exist
+    /// Do not fail if a file does not exist
     #[arg(short, long)]
     force: bool,
 
-    /// Remove all that is in a directory, and what is in directories there
+    /// Remove directories with their contents
     #[arg(short, long)]
     recursive: bool,
 
-    /// Remove only what is left of files whose removal was interrupted
+    /// Only finish removals that were interrupted
     #[arg(long, conflicts_with_all = ["force", "recursive"])]
     dead: bool,
 
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &FsRmArgs, json: bool) -> Result<(), CommandError> {
         CommandError::failed(
             "not all files are removed",
             format!("it was interrupted, {} gone", counted_as(removed, "file is", "files are")),
-            format!("'striate fs rm --dead{url}' finishes a removal that was under way"),
+            format!("'striate fs rm --dead{url}' finishes a removal that was in progress"),
         )
     };
     let (removed, failures) = supervised(interrupted, |stop| {
@@ -81,7 +81,7 @@ pub(crate) fn run(args: &FsRmArgs, json: bool) -> Result<(), CommandError> {
     failures.into_iter().next().map_or(Ok(()), |first| Err(and_more(first, more)))
 }
 
-/// Removes what a URL stands for, until it is told to stop.
+/// Removes the files of a URL, until the flag is set.
 fn remove(
     url: &RemoteUrl,
     args: &FsRmArgs,
@@ -106,7 +106,7 @@ fn remove(
                 if !args.recursive && is_directory(&client, &name) {
                     failures.push(CommandError::usage(
                         format!("{} is a directory", client.url(&name)),
-                        "-r removes it with all that is in it",
+                        "-r removes it with its contents",
                     ));
                 } else if !args.force {
                     failures.push(error.into());
@@ -137,7 +137,7 @@ fn names(client: &Client, url: &RemoteUrl, recursive: bool) -> Result<Vec<String
     if path.is_empty() {
         return Err(CommandError::usage(
             format!("{url} is the whole file system"),
-            "name the files that are to go, or directories with -r",
+            "name the files to remove, or directories with -r",
         ));
     }
     if !recursive {

@@ -1,4 +1,4 @@
-//! `striate fs stat`: where a file lies, and how large it is now.
+//! `striate fs stat`: the location and the current size of a file.
 
 use std::fmt::Write as _;
 use std::num::{NonZeroU32, NonZeroU64};
@@ -15,7 +15,7 @@ use crate::table::{Side, Table};
 use crate::time::utc;
 use crate::{CommandError, terminal};
 
-/// Show where files lie, and how large they are now
+/// Show the location and current size of files
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -33,7 +33,7 @@ struct FileDescription {
     url: String,
     path: String,
     file: u64,
-    /// The size now, as the objects tell it.
+    /// The current size, from the lengths of the objects.
     size: u64,
     /// The size at the last sync, close or truncation.
     recorded_size: u64,

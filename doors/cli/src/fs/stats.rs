@@ -1,4 +1,4 @@
-//! `striate fs stats`: what the servers have done since they started.
+//! `striate fs stats`: the counters of the servers since they started.
 
 use clap::Args;
 use serde::Serialize;
@@ -10,14 +10,14 @@ use crate::number::grouped;
 use crate::table::{Side, Table};
 use crate::{CommandError, terminal};
 
-/// Show what the servers have done since they started, counted
+/// Show the counters of the servers since they started
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   striate fs stats striate://io.example
   striate fs stats --json striate://io.example
 
-Numbers that are 0 everywhere are left out of the table.")]
+Counters that are 0 on all servers are left out of the table.")]
 pub(crate) struct FsStatsArgs {
     /// The file system
     url: RemoteUrl,

@@ -1,4 +1,4 @@
-//! [`supervised`]: work that a signal ends within a second, whatever it waits for.
+//! [`supervised`]: an operation that a signal ends within a second, whatever it waits for.
 //!
 //! Work that looks at its flag ends in order. Work that waits for a server that does not answer
 //! cannot look; then the process ends without it, after it has said what is true in that case.
@@ -19,8 +19,8 @@ const GRACE: Duration = Duration::from_millis(800);
 /// How often it is looked whether a signal came.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Does the work, which is told by its flag that it shall end. If it does not for too long, the
-/// process ends with what `interrupted` says.
+/// Runs the operation, which ends when its flag is set. If that takes too long, the process ends
+/// with the message of `interrupted`.
 pub(crate) fn supervised<T: Send>(
     interrupted: impl Fn() -> CommandError,
     work: impl FnOnce(&AtomicBool) -> Result<T, CommandError> + Send,

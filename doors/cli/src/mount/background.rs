@@ -1,4 +1,4 @@
-//! Serving a mount by another process.
+//! Serving a mount by a background process.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -30,7 +30,7 @@ pub(super) fn run() -> Result<(), CommandError> {
     terminal::print(&line)
 }
 
-/// This process goes on when the terminal is gone.
+/// This process continues when the terminal is closed.
 pub(super) fn detach() {
     // It fails if the process is detached already.
     let _ = rustix::process::setsid();

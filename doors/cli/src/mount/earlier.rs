@@ -12,8 +12,8 @@ use super::ending::{self, Leftovers, WaitLimit};
 use super::say;
 use crate::CommandError;
 
-/// Waits until earlier mounts of a source have ended, and tells what those have left that did not
-/// end well.
+/// Waits until earlier mounts of a source have ended, and reports what those have left that did not
+/// end cleanly.
 pub(crate) fn wait(
     source: &Path,
     (stack, configuration): (Option<&Path>, &str),
@@ -22,7 +22,7 @@ pub(crate) fn wait(
     for mut listed in of_source(source) {
         if listed.is_live() && listed.is_settling() {
             say(&format!(
-                "process {} still writes what was done at {} to {}: waiting for it",
+                "process {} still writes data of the mount at {} to {}: waiting for it",
                 listed.record.process, listed.record.point, listed.record.source
             ));
             ending::wait(&mut listed, patience)?;
@@ -57,7 +57,7 @@ fn of_source(source: &Path) -> Vec<FoundRecord> {
     FoundRecord::all().into_iter().filter(overlaps).collect()
 }
 
-/// Forgets mounts of processes that were killed and whose source is gone.
+/// Forgets mounts of processes that were killed and whose source no longer exists.
 fn forget_the_killed() {
     let own = rustix::process::geteuid().as_raw();
     for mut listed in FoundRecord::all().into_iter().filter(|listed| listed.user == own) {
@@ -107,7 +107,7 @@ fn tell_notes(source: &Path, stack: Option<&Path>, configuration: &str) {
         }
         let stack = stack.map_or("STACK".into(), |stack| stack.display().to_string());
         say(&format!(
-            "{}: an earlier mount of {} did not end well; {}",
+            "{}: an earlier mount of {} did not end cleanly; {}",
             note.path.display(),
             source.display(),
             ending::remedy(&stack, &source.display().to_string())

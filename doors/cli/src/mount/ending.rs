@@ -1,4 +1,5 @@
-//! Waiting for the end of mounts that other processes serve, and what those have left in logs.
+//! Waiting for the end of mounts that other processes serve, and reporting the logs that these have
+//! left.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -37,7 +38,9 @@ impl WaitLimit {
         if self.interrupted.load(Ordering::Relaxed) {
             return Some("interrupted");
         }
-        self.until.is_some_and(|until| Instant::now() >= until).then_some("the time is over")
+        self.until
+            .is_some_and(|until| Instant::now() >= until)
+            .then_some("the time limit was reached")
     }
 
     /// Waits until something holds. Fails with why it has not.
@@ -110,7 +113,7 @@ fn unfinished(record: &Record, reason: &str) -> CommandError {
     };
     CommandError::failed(
         format!("not everything is on {source} yet"),
-        format!("{reason}, and {doing}; it goes on by itself"),
+        format!("{reason}, and {doing}; it continues in the background"),
         format!("'striate mount --wait {point}' waits again"),
     )
 }
@@ -124,8 +127,8 @@ pub(super) struct Leftovers {
 }
 
 impl Leftovers {
-    /// What the stages of a mount have left in their logs. Only what this user's own processes say
-    /// is believed.
+    /// What the stages of a mount have left in their logs. Only records of this user's own
+    /// processes are trusted.
     pub(super) fn of(listed: &FoundRecord) -> Self {
         let record = &listed.record;
         let mut files = Vec::new();
@@ -155,7 +158,7 @@ impl Leftovers {
 
 /// The command that brings what stages have left.
 pub(super) fn remedy(stack: &str, source: &str) -> String {
-    format!("'striate stack recover {stack} {source}' brings what is in logs")
+    format!("'striate stack recover {stack} {source}' restores files from logs")
 }
 
 /// Files that stages have left elsewhere.
@@ -173,10 +176,10 @@ pub(super) fn sentence(record: &Record, ended: &Ended) -> String {
         Ended::Settled => format!("everything is on {source}"),
         Ended::Failed(error) => format!("not everything of {point} is on {source}: {error}"),
         Ended::Killed if record.stack.is_none() => format!(
-            "process {process}, which served it, was killed; without stages it held nothing back"
+            "process {process}, which served it, was killed; without stages there was no buffered data"
         ),
         Ended::Killed => format!(
-            "process {process}, which served {point}, was killed: what its stages held back from \
+            "process {process}, which served {point}, was killed: data that its stages had not yet written from \
              {source} is in logs or lost"
         ),
     }

@@ -1,5 +1,5 @@
-//! `striate umount`: the end of a mount, up to where everything is on the source; and `striate
-//! mount --wait`.
+//! `striate umount`: unmounts, and waits until all data is on the source; and `striate mount
+//! --wait`.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -13,27 +13,26 @@ use super::{say, timeout};
 use crate::document::Document;
 use crate::{CommandError, signals, terminal};
 
-/// Unmount what 'striate mount' has mounted, and return when everything is on the source
+/// Unmount a mount of 'striate mount', and return when all data is on the source
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  striate umount view                  unmount, and wait until everything is on the source
-  striate umount view --timeout 60     but no longer than a minute; the rest goes on by itself
-  striate umount view --lazy           also if programs still use it: waits for them
-  striate umount --unguard view        make a directory writable that 'striate mount --guard' has guarded
+  striate umount view                  unmount, and wait until all data is on the source
+  striate umount view --timeout 60     wait for at most a minute; the rest is written in the background
+  striate umount view --lazy           also if programs still use it: wait for them  striate umount --unguard view        make a directory writable that 'striate mount --guard' has guarded
 
-A plain 'umount' or 'fusermount3 -u' returns before stages have written what they hold back; 'striate mount --wait
-POINT' waits for the rest. Ctrl-C ends the wait, not the writing. Only the user that has mounted, and root, can unmount.
-Exit status: 0 everything is on the source, 1 it is not (which files is told), 2 nothing is mounted there.")]
+A plain 'umount' or 'fusermount3 -u' returns before stages have written what they buffer; 'striate mount --wait
+POINT' waits for the rest. Ctrl-C ends the wait, not the writing. Only the user who has mounted, and root, can unmount.
+Exit status: 0 all data is on the source, 1 some is not (the files are named), 2 nothing is mounted there.")]
 pub(crate) struct UmountArgs {
-    /// Where it is mounted
+    /// The mount points
     #[arg(required = true, value_name = "POINT")]
     points: Vec<PathBuf>,
-    /// Wait for so long at most
+    /// The longest wait
     #[arg(long, value_name = "SECONDS", value_parser = timeout)]
     timeout: Option<f64>,
-    /// Unmount even if programs use it: it cannot be seen any more, and ends when they have closed
-    /// their files
+    /// Unmount even if programs use it: the mount is detached, and ends when they have closed their
+    /// files
     #[arg(long, short)]
     lazy: bool,
     /// Make the directory writable again, also if nothing is mounted there
@@ -42,7 +41,7 @@ pub(crate) struct UmountArgs {
 }
 
 /// What to do about another's mount.
-const OWNER: &str = "the user that has mounted it, or root, can do it";
+const OWNER: &str = "only the user who has mounted it, or root, can do this";
 
 /// A mount that has ended; a row of the JSON document.
 #[derive(Debug, Serialize)]
@@ -106,8 +105,8 @@ pub(super) fn wait(point: &Path, timeout: Option<f64>, json: bool) -> Result<(),
     result
 }
 
-/// The records of mounts of a point. Other users' are believed if theirs is what is mounted: they
-/// could say anything, and be waited for.
+/// The records of mounts of a point. Those of other users are trusted only if they describe the
+/// current mount: otherwise a forged record could make the command wait.
 fn records(point: &Path, found: Option<&MountEntry>) -> Vec<FoundRecord> {
     let mounted_by = found.and_then(|found| found.user);
     let mut listed = FoundRecord::at(point);
@@ -139,7 +138,7 @@ fn unmounted(point: &Path, lazy: bool, unguard: bool) -> Result<Vec<FoundRecord>
         // The process that served it was killed, and has left its guard.
         let lifted = striate_mount::lift_guard(point).unwrap_or(false);
         if lifted {
-            say(&format!("{} is guarded no more", point.display()));
+            say(&format!("{} is no longer guarded", point.display()));
         } else if listed.is_empty() {
             return Err(nothing(point));
         }
@@ -169,7 +168,7 @@ fn unmount(point: &Path, found: &MountEntry, lazy: bool) -> Result<(), CommandEr
     }
 }
 
-/// Waits until mounts have ended, and tells how.
+/// Waits until mounts have ended, and reports the result.
 fn ended(
     listed: Vec<FoundRecord>,
     patience: &WaitLimit,
@@ -225,7 +224,7 @@ fn unknown(point: &Path, found: &MountEntry) -> CommandError {
     CommandError::failed(
         format!("cannot wait for {}", point.display()),
         format!("it was mounted{owner}, and there is no record of it for you"),
-        "the user that has mounted it, or root, can wait for it",
+        "only the user who has mounted it, or root, can wait for it",
     )
 }
 

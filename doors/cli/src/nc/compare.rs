@@ -1,4 +1,4 @@
-//! `striate nc compare`: in what two datasets differ.
+//! `striate nc compare`: the differences of two datasets.
 //!
 //! Dimensions, variables and attributes are compared by their names: neither their order nor the
 //! format and layout of the files is a difference. The ranks share the work on the values.
@@ -23,7 +23,7 @@ use crate::document::Document;
 use crate::number::grouped;
 use crate::{CommandError, ranks, terminal};
 
-/// Tell in what two datasets differ
+/// Compare two datasets
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -33,12 +33,12 @@ Examples:
   striate nc compare --header-only --json a.nc b.nc
 
 The format, the layout and the order of definitions may differ. Numbers a and b are the same if |a - b| is
-no more than ABS, or no more than REL times the larger of |a| and |b|: one of both is enough. NaN equals NaN
-whatever its bits, and differs from every number; an infinity equals only itself; 0 equals -0; text is the
-same or differs. A dataset whose file was cut off is refused: values that are not there are neither the same
-nor different. Exit status: 0 if the datasets are the same, 1 if they differ or cannot be compared.")]
+at most ABS, or at most REL times the larger of |a| and |b|; one of the two conditions is sufficient. NaN equals NaN
+whatever its bits, and differs from every number; an infinity equals only itself; 0 equals -0; text must be
+equal. A dataset whose file is truncated is refused, because missing values cannot be compared.
+Exit status: 0 if the datasets are the same, 1 if they differ or cannot be compared.")]
 pub(crate) struct NcCompareArgs {
-    /// Compare values only; attributes and what is in one of them only do not count
+    /// Compare values only; attributes, and variables of only one dataset, are ignored
     #[arg(long, conflicts_with = "header_only")]
     data_only: bool,
 
@@ -46,15 +46,15 @@ pub(crate) struct NcCompareArgs {
     #[arg(long)]
     header_only: bool,
 
-    /// Numbers that differ by no more than this are the same
+    /// Numbers that differ by at most this are equal
     #[arg(long, value_name = "ABS", default_value_t = 0.0, value_parser = tolerance)]
     tolerance: f64,
 
-    /// Numbers that differ by no more than this times the larger of them are the same
+    /// Numbers that differ by at most this times the larger of them are equal
     #[arg(long, value_name = "REL", default_value_t = 0.0, value_parser = tolerance)]
     relative: f64,
 
-    /// Compare zeros in the place of values that are not in a file
+    /// Use zeros in place of values that are missing in a file
     #[arg(long)]
     lenient: bool,
 
@@ -94,7 +94,7 @@ enum Difference {
         variable: String,
         elements: u64,
         differing: u64,
-        /// Where the first of them is, and what is there.
+        /// The index of the first one, and its values.
         index: Vec<u64>,
         first: String,
         second: String,

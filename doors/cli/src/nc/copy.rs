@@ -1,4 +1,4 @@
-//! `striate nc copy`: a dataset to another place, or into another format.
+//! `striate nc copy`: copies a dataset, optionally to another format.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use crate::document::Document;
 use crate::number::{counted, short};
 use crate::{CommandError, terminal};
 
-/// Copy a dataset, into another format if asked for
+/// Copy a dataset, optionally to another format
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -20,9 +20,9 @@ Examples:
   striate nc copy ocean.nc striate://io.example/run7/ocean.nc
   mpiexec -n 16 striate nc copy striate://io.example/run7/ocean.nc ocean.nc
 
-Everything is kept but the layout: dimensions, variables and attributes in their order, and all data.
-STRIATE_HINTS may say how the copy is laid out (nc_header_align_size and the like). The copy has
-another name, .NAME.part-..., until it is whole. A partitioned dataset becomes one file, unless
+Everything is kept except the layout: dimensions, variables and attributes in their order, and all data.
+STRIATE_HINTS can set the layout of the copy (nc_header_align_size and the like). The copy has
+a temporary name, .NAME.part-..., until it is complete. A partitioned dataset becomes one file, unless
 STRIATE_HINTS says otherwise; see 'striate nc split --help'.")]
 pub(crate) struct CopyArgs {
     /// The format of the copy: cdf1, cdf2 or cdf5 [default: that of the source]

@@ -33,9 +33,9 @@ Examples:
   striate nc dump -c striate://io.example/run7/ocean.nc
   striate nc dump --json -v time ocean.nc | jq '.rows[0].variables[0].values'
 
-Values that are not in the file, because it was cut off, are not printed; what stands in their place is no
-CDL (null with --json), standard error says how many they are, and the exit status is 1. --lenient prints
-zeros for them, as ncdump does. --json has the definitions as 'striate nc header --json' has them, and the
+Values that are missing because the file is truncated are not printed; the text in their place is not
+CDL (null with --json), standard error gives their number, and the exit status is 1. --lenient prints
+zeros for them, as ncdump does. --json prints the definitions as 'striate nc header --json' does, and the
 values of each variable as one list, the last dimension varying fastest."
 )]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of ncdump that people know")]
@@ -44,15 +44,15 @@ pub(crate) struct DumpArgs {
     #[arg(short = 'h', long = "header", conflicts_with_all = ["coordinates", "variables"])]
     header: bool,
 
-    /// Of the data, only that of coordinate variables
+    /// Data of coordinate variables only
     #[arg(short = 'c', long)]
     coordinates: bool,
 
-    /// Of the data, only that of these variables
+    /// Data of these variables only
     #[arg(short = 'v', long, value_name = "NAME,...", value_delimiter = ',')]
     variables: Vec<String>,
 
-    /// Only the kind of the format, as ncdump calls it: classic, 64-bit offset, or cdf5
+    /// Only the kind of the format, with ncdump's names: classic, 64-bit offset, or cdf5
     #[arg(short = 'k', long, conflicts_with = "json")]
     kind: bool,
 
@@ -68,7 +68,7 @@ pub(crate) struct DumpArgs {
     #[arg(short = 'x', long, conflicts_with = "json")]
     xml: bool,
 
-    /// What the dataset is called [default: after the file]
+    /// The name of the dataset [default: from the file name]
     #[arg(short = 'n', long)]
     name: Option<String>,
 
@@ -76,11 +76,11 @@ pub(crate) struct DumpArgs {
     #[arg(short = 'p', long, value_name = "N[,N]", value_parser = precision, conflicts_with = "json")]
     precision: Option<Precision>,
 
-    /// The file as it is: of a partitioned dataset the master, not the whole
+    /// The file itself: for a partitioned dataset the master, not the whole dataset
     #[arg(long)]
     raw: bool,
 
-    /// Zeros in the place of values that are not in the file, as ncdump prints them
+    /// Zeros in place of values that are missing in the file, as ncdump prints them
     #[arg(long)]
     lenient: bool,
 
@@ -97,20 +97,20 @@ pub(crate) struct DumpArgs {
     file: PathBuf,
 }
 
-/// Print what is in a dataset, without data, as CDL
+/// Print the definitions of a dataset, without data, as CDL
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   striate nc header ocean.nc
   striate nc header striate://io.example/run7/ocean.nc
-  striate nc header --raw parts.nc           also what ties a master to its partitions
+  striate nc header --raw parts.nc           with the attributes that link a master to its partitions
   striate nc header --json ocean.nc | jq -r '.rows[0].variables[].name'")]
 pub(crate) struct HeaderArgs {
-    /// What the dataset is called [default: after the file]
+    /// The name of the dataset [default: from the file name]
     #[arg(short = 'n', long)]
     name: Option<String>,
 
-    /// The file as it is: of a partitioned dataset the master, not the whole
+    /// The file itself: for a partitioned dataset the master, not the whole dataset
     #[arg(long)]
     raw: bool,
 
@@ -123,7 +123,7 @@ pub(crate) struct HeaderArgs {
 fn precision(text: &str) -> Result<Precision, String> {
     let digits = |text: &str| match text.trim().parse() {
         Ok(digits @ 1..=20) => Ok(Some(digits)),
-        _ => Err(format!("'{text}' is no number of digits from 1 to 20")),
+        _ => Err(format!("'{text}' is not a number of digits from 1 to 20")),
     };
     match text.split_once(',') {
         None => Ok(Precision { float: digits(text)?, double: None }),

@@ -24,9 +24,9 @@ Examples:
   striate nc info ocean.nc
   striate nc info --json striate://io.example/run7/ocean.nc
 
-Exit status: 1 if values that the header states are not in the file, because it was cut off.")]
+Exit status: 1 if values that the header describes are missing, because the file is truncated.")]
 pub(crate) struct InfoArgs {
-    /// Status 0 also if values are not in the file
+    /// Exit with status 0 also if values are missing in the file
     #[arg(long)]
     lenient: bool,
 
@@ -113,7 +113,7 @@ pub(crate) fn run(args: &InfoArgs, json: bool) -> Result<(), CommandError> {
         terminal::print(&described.text())?;
     }
     match missing.filter(|_| !args.lenient) {
-        Some(missing) => Err(missing.error("get it again from where it came from")),
+        Some(missing) => Err(missing.error("obtain it again from its source")),
         None => Ok(()),
     }
 }

@@ -17,9 +17,9 @@ Examples:
   striate nc join ocean.nc whole.nc
   striate nc join --format cdf2 ocean.nc striate://io.example/run7/ocean.nc
 
-Also of datasets that PnetCDF has divided into sub-files (nc_num_subfiles). Everything is kept: dimensions,
-variables and attributes in their order, and all data. The file has another name, .NAME.part-..., until it
-is whole.")]
+Datasets that PnetCDF has divided into sub-files (nc_num_subfiles) can be joined, too. Everything is kept:
+dimensions, variables and attributes in their order, and all data. The file has a temporary name,
+.NAME.part-..., until it is complete.")]
 pub(crate) struct JoinArgs {
     /// The format of the file: cdf1, cdf2 or cdf5 [default: that of the dataset]
     #[arg(short = 'k', long, value_name = "FORMAT")]

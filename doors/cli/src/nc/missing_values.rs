@@ -1,4 +1,4 @@
-//! [`MissingValues`]: values that a dataset's header states and its file does not have.
+//! [`MissingValues`]: values that a dataset's header describes and its truncated file lacks.
 //!
 //! A file that was cut off, or whose writer left the end out, has fewer values than its header
 //! states; reads beyond the end would give zeros that were never written. A header that contradicts
@@ -125,7 +125,7 @@ fn damage(own: &Header, bytes: &[u8], lost: u128, file_len: u64) -> Option<Strin
     let lost = u64::try_from(lost).unwrap_or(u64::MAX);
     absurd.then(|| {
         format!(
-            "it states {} of values that are not there, in a file of {}",
+            "it states {} of values that are missing, in a file of {}",
             Bytes(lost),
             counted(file_len, "byte")
         )

@@ -1,4 +1,4 @@
-//! `striate nc mv`: another name for a dataset.
+//! `striate nc mv`: renames a dataset.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use crate::document::Document;
 use crate::fs::Location;
 use crate::{CommandError, ranks};
 
-/// Give a dataset another name, or move it into another directory
+/// Rename a dataset, or move it to another directory
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -20,17 +20,18 @@ Examples:
   striate nc mv ocean.nc archive/
   striate nc mv striate://io.example/ocean.nc striate://io.example/old/ocean.nc
 
-Partitions keep their names, and name their master by its new one. Those that lie in the directory of their
-master go with it into another one, as copies if that is another file system; all others stay where they are.
-On servers all of them stay. One of both names is that of a whole dataset at any time; after an interruption
-the same command with --force goes on. Of a copy of a master only the copy is renamed. Sub-files of PnetCDF
-are renamed after their master. To another machine, copy it with 'striate nc copy', then remove it.")]
+Partitions keep their names, and refer to their master by its new name. Partitions in the directory of their
+master move with it to another directory, as copies if that is another file system; all others stay where they
+are. On servers all of them stay. At any time one of the two names belongs to a complete dataset; after an
+interruption the same command with --force continues. Of a copy of a master only the copy is renamed.
+Sub-files of PnetCDF are renamed after their master. To move a dataset to another machine, copy it with
+'striate nc copy', then remove it.")]
 pub(crate) struct NcMvArgs {
-    /// Replace a dataset that has the name already
+    /// Replace an existing dataset of the new name
     #[arg(short, long)]
     force: bool,
 
-    /// Take partitions along that name a master which is not there any more, and make them name
+    /// Also move partitions that refer to a master which no longer exists, and make them refer to
     /// this one
     #[arg(long)]
     adopt: bool,
@@ -39,7 +40,7 @@ pub(crate) struct NcMvArgs {
     #[arg(value_name = "FROM")]
     from: PathBuf,
 
-    /// Its new name, or the directory that it goes to
+    /// Its new name, or a directory to move it to
     #[arg(value_name = "TO")]
     to: PathBuf,
 }
@@ -64,7 +65,7 @@ pub(crate) fn run(args: &NcMvArgs, json: bool) -> Result<(), CommandError> {
     }
     let to = destination(&args.from, &args.to)?;
     let told = format!(
-        "one of {} and {} is whole; the same command with --force goes on",
+        "one of {} and {} is complete; the same command with --force continues",
         args.from.display(),
         to.display()
     );
@@ -78,7 +79,7 @@ pub(crate) fn run(args: &NcMvArgs, json: bool) -> Result<(), CommandError> {
             error @ ArrayError::Header { .. } => CommandError::failed(
                 attempted,
                 error,
-                "'mv' and 'striate fs mv' rename files that are no classic netCDF datasets",
+                "'mv' and 'striate fs mv' rename files that are not classic netCDF datasets",
             ),
             error => failed(&attempted, error),
         }

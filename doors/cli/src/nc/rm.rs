@@ -23,23 +23,23 @@ Examples:
   striate nc rm run7/ocean.nc striate://io.example/run7/ocean.nc
   striate nc rm --force damaged.nc      also if partitions are missing
 
-A dataset is removed by the name of its master, which it loses first; if its writer or its removal was
-interrupted, what is left goes as well. Partitions go if they are regular files that name this master. Of a
-copy of a master only the copy itself is removed: the partitions belong to the master that they name, and
-are kept. Partitions that are missing, or are another dataset's by now, or of which nothing proves whose they
-are, are named, and nothing is removed then unless --force is given, which keeps them.")]
+A dataset is removed by the name of its master, which is renamed first; files that an interrupted writer or
+removal has left are removed as well. Partitions are removed if they are regular files that refer to this
+master. Of a copy of a master only the copy itself is removed: the partitions belong to the master that they
+refer to, and are kept. If partitions are missing, belong to another dataset, or cannot be shown to belong to
+this one, they are listed, and nothing is removed unless --force is given, which keeps them.")]
 pub(crate) struct NcRmArgs {
-    /// Remove what there is, also if partitions are missing; no failure if a dataset does not
-    /// exist
+    /// Remove the files that exist, also if partitions are missing; do not fail if a dataset does
+    /// not exist
     #[arg(short, long)]
     force: bool,
 
-    /// Also partitions that name a master which is not there any more (it was renamed after it had
-    /// been copied or restored, or an earlier version wrote them)
+    /// Also remove partitions that refer to a master which no longer exists (it was renamed after
+    /// it had been copied or restored, or an earlier version wrote them)
     #[arg(long)]
     adopt: bool,
 
-    /// Also partitions that lie outside of the dataset's directory and its targets
+    /// Also remove partitions outside the dataset's directory and its targets
     #[arg(long)]
     outside: bool,
 
@@ -117,7 +117,7 @@ fn remove(dataset: &Path, args: &NcRmArgs) -> Result<Option<RemovedDataset>, Com
             return Err(CommandError::failed(
                 format!("cannot remove {}", dataset.display()),
                 error,
-                "'rm' and 'striate fs rm' remove files that are no datasets",
+                "'rm' and 'striate fs rm' remove files that are not datasets",
             ));
         }
         Err(error) => return Err(cannot(error)),

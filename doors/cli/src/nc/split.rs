@@ -23,22 +23,22 @@ Examples:
 Programs see one dataset, by the name of its master; 'striate nc info' shows where each part is. A variable
 is divided along its first dimension, a record variable along its second, unless --dim or its attribute
 par_dim_id names another one; '--dim VAR=none' keeps it in the master. A target is a directory, a URL
-(striate://host:port/path), or one of these with #N behind it: the server, or the storage target of a Lustre
+(striate://host:port/path), or one of these followed by #N: the server, or the storage target of a Lustre
 mount, of that number. A URL without a number stands for all its servers.")]
 pub(crate) struct SplitArgs {
-    /// How many partitions [default: one for each target]
+    /// Number of partitions [default: one for each target]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=65536))]
     partitions: Option<u64>,
 
-    /// Where the partitions go, in turn [default: beside the master]
+    /// Targets of the partitions, in turn [default: the directory of the master]
     #[arg(short, long, value_name = "TARGET,...", value_delimiter = ',')]
     targets: Vec<StorageTarget>,
 
-    /// Along which dimension a variable is divided; 'none' keeps it in the master
+    /// The dimension along which a variable is divided; 'none' keeps it in the master
     #[arg(long = "dim", value_name = "VAR=DIM", value_parser = variable_and_dimension)]
     dimensions: Vec<(String, String)>,
 
-    /// Variables with so many dimensions or fewer stay in the master [default: 1]
+    /// Variables with this many dimensions or fewer stay in the master [default: 1]
     #[arg(long, value_name = "N")]
     min_ndims: Option<u64>,
 
@@ -108,7 +108,7 @@ impl SplitArgs {
         }
         if asked.count.is_none() && asked.targets.is_empty() {
             return Err(CommandError::usage(
-                "there is one place and no number of partitions",
+                "there is one target and no number of partitions",
                 "give --partitions N, or --targets A,B,...",
             ));
         }

@@ -1,5 +1,5 @@
-//! All data of a dataset, and its definitions, into another one: what `copy`, `split` and `join`
-//! have in common.
+//! Transfer of a dataset's definitions and data to another one: the common part of `copy`, `split`
+//! and `join`.
 //!
 //! Ranks take batches of the data, each with one in memory. What is written has another name until
 //! it is whole, as the copies of `striate fs cp` have, so there is never a destination that is half
@@ -110,7 +110,7 @@ fn transfer(
     let infos = from.partitions().unwrap_or_default();
     let divided: BTreeSet<usize> =
         infos.iter().flat_map(|info| &info.variables).map(|it| it.variable).collect();
-    // A damaged header is an error of its own; what is only missing is told below.
+    // A damaged header is an error of its own; missing values are reported below.
     MissingValues::of(work.source, &from)?;
     check(work, &header, &divided, format, divides)?;
     let target = Destination::new(comm.as_ref(), work.destination, work.existing, divides)?;
@@ -200,7 +200,7 @@ fn check(
         if let Some(end) = end_of_data(&own).filter(|end| *end > len) {
             let reason =
                 format!("it is cut off: its data ends at byte {end}, the file at byte {len}");
-            return Err(cannot(reason, "get it again from where it came from"));
+            return Err(cannot(reason, "obtain it again from its source"));
         }
     }
     if divides {

@@ -28,8 +28,8 @@ Examples:
   striate nc validate ocean.nc striate://io.example/run7/ocean.nc
   striate nc validate --json *.nc
 
-Only headers are read. Of a partitioned dataset the partitions are looked at as well, and whether they are
-those that the master states. Exit status: 0 if all is well, 1 if a file is not.")]
+Only headers are read. For a partitioned dataset the partitions are checked as well, and whether they are
+those that the master lists. Exit status: 0 if all files are valid, 1 if one is not.")]
 pub(crate) struct ValidateArgs {
     /// The files: paths and URLs
     #[arg(required = true, value_name = "FILE")]
@@ -179,7 +179,7 @@ pub(super) fn header(store: &dyn Store) -> Result<Begin, CommandError> {
 }
 
 impl ValidatedFile {
-    /// Adds what is wrong with it as a part of a dataset, unless it was told before.
+    /// Adds its problems as a part of a dataset, unless they were reported before.
     fn add(&mut self, problem: Option<String>) {
         let Some(what) = problem else { return };
         if self.violations.iter().all(|row| row.warning) {

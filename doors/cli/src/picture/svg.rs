@@ -95,7 +95,7 @@ impl Picture {
 
     /// One rectangle per stretch of equal cells.
     fn cells_in(&self, svg: &mut String, (width, height): (f64, f64)) {
-        // Three digits are more than the eye can tell apart, and make equal cells equal.
+        // Three digits are more than the eye can distinguish, and make equal cells equal.
         let opacity = |cell: &Option<f64>| cell.map_or(0, |part| (part * 1000.0).ceil() as u32);
         for row in 0..self.grid.rows {
             let mut column = 0;

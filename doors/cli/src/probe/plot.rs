@@ -1,4 +1,4 @@
-//! Two curves over the sorted targets: the bandwidth of each, and what the first i give together.
+//! Two curves over the sorted targets: the bandwidth of each, and the aggregate of the first i.
 //!
 //! Each curve is drawn to its own scale, as high as its highest point; the numbers are in the
 //! table.

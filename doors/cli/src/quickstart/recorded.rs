@@ -32,7 +32,7 @@ use crate::report::refused;
 /// The edge of the array at most, so that the trace stays small, and the ranks at most.
 const EDGE: u64 = 64;
 const RANKS: u64 = 16;
-/// Methods whose requests are told apart by offset and length.
+/// Methods whose requests are distinguished by offset and length.
 const METHODS: [Method; 3] = [Method::Posix, Method::Sieve, Method::TwoPhase];
 
 /// What was recorded, and where it is.
@@ -45,7 +45,7 @@ pub(super) struct Recorded {
     findings: Vec<String>,
 }
 
-/// Records ranks that write and read an array, in files of `directory` that are gone afterwards.
+/// Records ranks that write and read an array, in files of `directory` that are removed afterwards.
 /// The trace and the report go to `keep`, or to a new directory.
 pub(super) fn run(
     workload: &Block3d,
@@ -104,7 +104,7 @@ enum RecordError {
     Trace(#[from] std::io::Error),
 }
 
-/// Nanoseconds of the monotonic clock, as all traces of this host tell them.
+/// Nanoseconds of the monotonic clock, as in all traces of this host.
 fn now() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
@@ -177,7 +177,7 @@ fn access(
     memory.fill(!(rank as u8));
     file.read_at_all(0, &mut memory)?;
     if memory.iter().any(|byte| *byte != rank as u8) {
-        return Err(FileError::caller(format!("rank {rank} reads otherwise than it wrote")));
+        return Err(FileError::caller(format!("rank {rank} read other bytes than it wrote")));
     }
     let start = now();
     file.close()?;
@@ -200,7 +200,7 @@ impl RequestRecorder {
         let flags = (rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CREATE).bits() as i32;
         let opener = std::process::id();
         let file = TracedFile { opener, number, path: path.to_path_buf(), flags };
-        // Threads are told apart by their ranks; a store does not tell its descriptor.
+        // Threads are identified by their ranks; a store does not report its descriptor.
         let (thread, descriptor) = (opener + rank as u32, number + 3);
         Self { file: Arc::new(file), path: path.into(), thread, descriptor, sender }
     }
@@ -250,7 +250,7 @@ impl RequestRecorder {
     ) {
         let (thread, known) = (self.thread, true);
         let record = Record { function, thread, start, duration, outcome, known, call };
-        // A receiver that is gone has failed, and reports that itself.
+        // A receiver that has ended has failed, and reports that itself.
         let _ = self.sender.send(record);
     }
 }

@@ -90,7 +90,7 @@ fn directory_name(target: usize) -> String {
     format!("target-{target}")
 }
 
-/// Does it in a directory that is gone afterwards, or in one that stays.
+/// Runs in a directory that is removed afterwards, or in one that is kept.
 pub(super) fn run(directory: &Path, keep: Option<&Path>) -> Result<Divided, CommandError> {
     let failed = |error: std::io::Error| {
         CommandError::failed(
@@ -113,7 +113,8 @@ pub(super) fn run(directory: &Path, keep: Option<&Path>) -> Result<Divided, Comm
     Ok(done)
 }
 
-/// A directory that is kept, but is not there yet, goes away again if a signal ends the program.
+/// A directory that is to be kept, but did not exist before, is removed if a signal ends the
+/// program.
 pub(super) fn removed_if_new(keep: &Path) -> Option<SignalCleanup> {
     let keep = keep.to_path_buf();
     (!keep.exists()).then(|| SignalCleanup::new(move || drop(std::fs::remove_dir_all(keep))))
@@ -219,7 +220,7 @@ fn read(comm: &Arc<dyn Comm>, path: &Path) -> Result<(Vec<Partition>, u64), Arra
         .zip(0..)
         .find(|(value, index)| value.to_bits() != temperature(place(*index)).to_bits());
     if let Some((value, index)) = wrong {
-        let reason = format!("air{:?} is {value} there, and was written otherwise", place(index));
+        let reason = format!("air{:?} is {value}, which is not what was written", place(index));
         return Err(ArrayError::Partition { file: path.display().to_string(), reason });
     }
     let records = months;

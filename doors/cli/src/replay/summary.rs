@@ -1,4 +1,4 @@
-//! What came of a replay, for people.
+//! The result of a replay, as text.
 
 use std::fmt::Write as _;
 
@@ -56,13 +56,13 @@ fn remarks(outcome: &Outcome, text: &mut String) {
     if outcome.made_first > 0 {
         let bytes = Bytes(outcome.made_bytes);
         let made = grouped(outcome.made_first);
-        lines.push(format!("{made} files and directories were made first ({bytes})"));
+        lines.push(format!("{made} files and directories were created first ({bytes})"));
     }
     for (what, count) in &outcome.made_good {
         lines.push(format!("{what} between calls, for what was not recorded: {}", grouped(*count)));
     }
     for (function, count) in &outcome.noted {
-        lines.push(format!("{function}: {} only told to stages", grouped(*count)));
+        lines.push(format!("{function}: {} only reported to stages", grouped(*count)));
     }
     for (reason, count) in &outcome.skipped {
         lines.push(format!("{} left out: {reason}", counted(*count, "call")));
@@ -72,7 +72,7 @@ fn remarks(outcome: &Outcome, text: &mut String) {
         lines.push(format!("{calls} not repeated: the calls beneath them are"));
     }
     if outcome.waits_given_up > 0 {
-        lines.push(format!("{} given up: nothing moved", counted(outcome.waits_given_up, "wait")));
+        lines.push(format!("{} abandoned: no progress", counted(outcome.waits_given_up, "wait")));
     }
     lines.extend(outcome.complaints.iter().chain(&outcome.failures).cloned());
     if outcome.interrupted {
@@ -96,7 +96,7 @@ fn differences(outcome: &Outcome, text: &mut String) {
         return;
     }
     if count == 0 {
-        let _ = writeln!(text, "\nAll came out as recorded.");
+        let _ = writeln!(text, "\nAll results are as recorded.");
         return;
     }
     let kinds: Vec<String> = outcome

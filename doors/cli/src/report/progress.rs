@@ -1,4 +1,4 @@
-//! How far a report is, on terminals only.
+//! The progress bar of a report, on terminals only.
 
 use indicatif::{ProgressBar, ProgressStyle};
 

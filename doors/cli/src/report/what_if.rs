@@ -1,4 +1,4 @@
-//! What would change with a stack, measured by repeating the recording.
+//! The effect of a stack, measured by replaying the recording.
 //!
 //! A recording is replayed without and with a stack, in turns, on the file system that the program
 //! used, if that is here. Threads think as long between calls as they did; what counts is the
@@ -115,7 +115,7 @@ impl<'r> Repeating<'r> {
         })
     }
 
-    /// Repeats it once, and keeps what is told of it.
+    /// Replays it once, and keeps the result.
     fn run(&self, stack: Option<Arc<Configuration>>) -> Result<Run, String> {
         let outcome = self.once(stack)?;
         self.bar.inc(1);
@@ -209,7 +209,7 @@ fn median(runs: &[Run], value: impl Fn(&Run) -> f64) -> f64 {
 pub(super) fn place(model: &Model) -> PathBuf {
     let of_file = |path: &str| {
         let above = Path::new(path).ancestors().skip(1).find(|directory| directory.is_dir())?;
-        // The root is no place for this.
+        // The root directory is not used for this.
         (above.parent().is_some() && may_be_used(above)).then(|| above.to_path_buf())
     };
     let written = model.files.iter().filter(|file| file.sums.bytes_written > 0);
@@ -217,8 +217,8 @@ pub(super) fn place(model: &Model) -> PathBuf {
     found.unwrap_or_else(std::env::temp_dir)
 }
 
-/// Whether directories can be made in one: permissions do not tell, of a file system that is only
-/// read.
+/// Whether directories can be made in one: permissions do not show whether a file system is
+/// read-only.
 fn may_be_used(directory: &Path) -> bool {
     let tried = directory.join(format!(".striate-replay-{}", std::process::id()));
     std::fs::create_dir(&tried).and_then(|()| std::fs::remove_dir(&tried)).is_ok()

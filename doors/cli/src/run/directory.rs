@@ -1,4 +1,4 @@
-//! [`RunDirectory`]: where the processes of a run leave what they counted.
+//! [`RunDirectory`]: the directory of the counters of a run's processes.
 
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
@@ -51,7 +51,7 @@ impl Drop for RunDirectory {
     }
 }
 
-/// A directory that is there, as an absolute path: programs may change theirs.
+/// An existing directory, as an absolute path: programs may change their directory.
 pub(crate) fn made(path: &Path) -> Result<PathBuf, CommandError> {
     let made = fs::create_dir_all(path).and_then(|()| path.canonicalize());
     made.map_err(|source| CommandError::Write { path: path.to_path_buf(), source })

@@ -1,5 +1,4 @@
-//! [`Launcher`]: how a program that starts the ranks of an MPI job is told what to put into their
-//! environment.
+//! [`Launcher`]: the options by which an MPI launcher passes environment variables to the ranks.
 //!
 //! The MPI-IO door pulls in the MPI library, so it is for ranks alone: not for the launcher, and
 //! not for what else it starts. Launchers have an option for that, which goes right behind their
@@ -35,7 +34,7 @@ pub(super) enum Named {
     Unclear,
 }
 
-/// What the file name of a program tells of it; `None` if it is no launcher.
+/// What the file name of a program says about it; `None` if it is not a launcher.
 pub(super) fn named(program: &OsStr) -> Option<Named> {
     let name = Path::new(program).file_name()?.to_str()?;
     let (base, ending) = name.split_once('.').unwrap_or((name, ""));
@@ -51,7 +50,7 @@ pub(super) fn named(program: &OsStr) -> Option<Named> {
     Some(Named::Launcher(sort))
 }
 
-/// What a launcher says of its version tells its sort.
+/// The output of `--version` identifies the kind of launcher.
 pub(super) fn by_version(text: &str) -> Option<Launcher> {
     let text = text.to_lowercase();
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));

@@ -1,5 +1,5 @@
-//! Where libraries that belong to this program may lie: where cargo builds, below a prefix, where
-//! packages put them.
+//! The places of the command's libraries: cargo's target directory, an install prefix, the
+//! directories of packages.
 
 use std::env::consts::ARCH;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
-//! What the processes of a run have left elsewhere: files of `path-rewrite` that did not get to
-//! their destination, which is tried once more, and logs of `combine`; and the command that brings
-//! them, to be pasted into a shell.
+//! Files that the processes of a run have left behind: files of `path-rewrite` that did not reach
+//! their destination, for which the move is retried, and logs of `combine`; and the command that
+//! restores them.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -44,7 +44,7 @@ pub(super) fn of_run(stack: &str, run: &Path, given: Option<&Path>) -> String {
     if let (false, Some(given)) = (text.is_empty(), given) {
         let _ = writeln!(
             text,
-            "  This brings what can be brought to where it belongs:\n    {}",
+            "  This command restores what can be restored:\n    {}",
             command(given, &places)
         );
     }

@@ -1,4 +1,4 @@
-//! Where the library of the preload door is.
+//! Finding the library of the preload door.
 
 use std::env;
 use std::ffi::OsString;
@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use super::layout::{self, Library};
 use crate::CommandError;
 
-/// The variable by which the loader is told.
+/// The variable of the loader.
 pub(crate) const VARIABLE: &str = "LD_PRELOAD";
-/// The variable by which people tell us.
+/// The variable that names it explicitly.
 const OURS: &str = "STRIATE_PRELOAD";
 const NAME: &str = "libstriate_preload.so";
 const PACKAGE: &str = "striate-preload";
@@ -60,8 +60,8 @@ pub(super) fn for_the_loader(found: PathBuf, variable: &str) -> Result<PathBuf, 
     // The loader takes a list with these between its entries.
     if found.as_os_str().as_bytes().iter().any(|byte| b" :".contains(byte)) {
         let message =
-            format!("{}: the loader cannot take a name with spaces or colons", found.display());
-        let hint = format!("copy it elsewhere and say so by {variable}");
+            format!("{}: the loader does not accept a name with spaces or colons", found.display());
+        let hint = format!("copy it elsewhere and name it by {variable}");
         return Err(CommandError::usage(message, hint));
     }
     Ok(found)

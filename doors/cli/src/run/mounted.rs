@@ -1,5 +1,5 @@
-//! `striate run --mount`: the program sees a directory through the stages by way of a mount that
-//! only it has.
+//! `striate run --mount`: the program sees a directory through the stages, by a mount that only it
+//! sees.
 //!
 //! It serves programs that make their system calls by themselves, which the preload door does not
 //! see: those that are linked statically, and Go programs. Processes that outlive the program use
@@ -101,11 +101,11 @@ impl From<io::Error> for NotStarted {
     }
 }
 
-/// What the preload door is told makes no sense here.
+/// Variables of the preload door are not used here.
 fn check(args: &RunArgs) -> Result<(), CommandError> {
     if args.mpiio.is_some() {
         return Err(CommandError::usage(
-            "--mpiio goes with the library that is loaded into programs, not with --mount",
+            "--mpiio works with the preloaded library, not with --mount",
             "leave one of them out",
         ));
     }
@@ -137,7 +137,7 @@ fn wait(mounted: Mounted) -> Result<Result<(), MountError>, CommandError> {
         for (count, _) in signals.forever().enumerate() {
             if count > 0 {
                 eprintln!(
-                    "striate: not waited for: what stages still held back is in their logs, or lost"
+                    "striate: ended without waiting: data that stages still buffered is in their logs, or lost"
                 );
                 std::process::exit(1);
             }

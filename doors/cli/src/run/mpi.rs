@@ -18,7 +18,7 @@ use super::layout::{self, Library};
 use super::library::for_the_loader;
 use crate::CommandError;
 
-/// The variable by which people tell us.
+/// The variable that names it explicitly.
 const OURS: &str = "STRIATE_MPIIO";
 /// The door as it is built; where several are installed, the name of the MPI is in theirs.
 const NAME: &str = "libstriate_mpiio";
@@ -83,7 +83,7 @@ pub(super) struct MpiJob {
     /// Where in the command its launcher is, and which; without one the program is a rank of its
     /// own, or its launcher is not known.
     pub(super) launcher: Option<(usize, Launcher)>,
-    /// The MPI of its ranks, if it could be told.
+    /// The MPI of its ranks, if it could be determined.
     pub(super) mpi: Option<Mpi>,
 }
 
@@ -188,7 +188,7 @@ pub(super) fn said(here: Option<&Path>) -> Result<Option<PathBuf>, CommandError>
     let found = path.canonicalize().ok().filter(|path| path.is_file());
     let Some(found) = found else {
         let place = path.display().to_string();
-        let hint = "--mpiio or STRIATE_MPIIO says where it is, --no-mpiio does without";
+        let hint = "--mpiio or STRIATE_MPIIO names the file, --no-mpiio runs without it";
         return Err(CommandError::failed("the MPI-IO door is missing", place, hint));
     };
     for_the_loader(found, OURS).map(Some)
@@ -264,11 +264,13 @@ pub(super) fn without(mpi: Option<Mpi>) -> String {
     let reason = match mpi {
         Some(mpi) => {
             let file = format!("{NAME}_{}.so", mpi.word());
-            format!("no MPI-IO door for {} is there ({file}, or STRIATE_MPIIO)", mpi.name())
+            format!("there is no MPI-IO door for {} ({file}, or STRIATE_MPIIO)", mpi.name())
         }
-        None => "it cannot be told which MPI the ranks use".to_owned(),
+        None => "the MPI of the ranks cannot be determined".to_owned(),
     };
-    format!("striate: {reason}: MPI-IO is the MPI library's own, and its calls on files are seen")
+    format!(
+        "striate: {reason}: MPI-IO is left to the MPI library, and only its calls on files are seen"
+    )
 }
 
 #[cfg(test)]

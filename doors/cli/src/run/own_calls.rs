@@ -1,5 +1,5 @@
-//! Programs of a run whose calls are not seen: they make system calls by themselves, not by the C
-//! library into which the preload door is loaded.
+//! Programs of a run whose calls are not intercepted: they make system calls directly, not through
+//! the C library.
 //!
 //! Those are programs that are linked statically, for which there is no loader that could load it,
 //! and Go programs, which use the C library for other things at most. [`Watch`] looks at the
@@ -39,7 +39,7 @@ pub(crate) struct UnseenProgram {
 }
 
 impl UnseenProgram {
-    /// What is told of it.
+    /// The message about it.
     pub(crate) fn sentence(&self) -> String {
         let why = match self.why {
             UnseenReason::Static => "is linked statically",

@@ -1,4 +1,4 @@
-//! [`Plan`]: the stack of a run: the one asked for, and what is put on top of it.
+//! [`Plan`]: the stack of a run: the requested one, with count and trace above it.
 
 use std::path::Path;
 use toml::{Table, Value};

@@ -1,4 +1,4 @@
-//! [`Summary`]: what the processes of a run counted.
+//! [`Summary`]: the counters of a run's processes.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -18,7 +18,7 @@ use crate::output::write_whole;
 use crate::trace::stats;
 use crate::{CommandError, terminal};
 
-/// What is told at the end of a run.
+/// The output at the end of a run.
 #[derive(Debug)]
 pub(crate) struct Summary {
     /// One for each stage that counted, in the order of the stack.
@@ -41,7 +41,7 @@ struct Trace {
     bytes: u64,
 }
 
-/// What only a recording tells: counters know neither names nor times.
+/// Figures of the recording: counters have neither names nor times.
 #[derive(Clone, Copy, Debug)]
 struct RecordingFigures {
     files: u64,
@@ -155,7 +155,7 @@ impl Summary {
             return write_whole(path, |file| file.write_all(text.as_bytes()))
                 .map_err(|source| CommandError::Write { path: path.into(), source });
         }
-        // If standard error is gone, the status still tells how the program ended.
+        // If standard error is closed, the status still shows how the program ended.
         let width = if json { None } else { terminal::error_width() };
         let text = terminal::fitted(&text, width);
         let _ = anstream::stderr().write_all(text.as_bytes());
@@ -168,7 +168,7 @@ impl Summary {
             let _ = write!(text, "{}", Report(counters));
         }
         if self.counters.is_empty() && self.unseen.is_empty() {
-            text.push_str("striate: no calls on files that are not the system's\n");
+            text.push_str("striate: no calls on files other than those of the system\n");
         }
         for unseen in &self.unseen {
             let _ = writeln!(text, "striate: {}", unseen.sentence());
@@ -183,7 +183,7 @@ impl Summary {
         if let Some(RecordingFigures { files, peak }) = recorded {
             let files = counted(files, "file");
             let peak = stats::peak(peak).map_or(String::new(), |peak| format!("; {peak}"));
-            let _ = writeln!(text, "  calls were about {files}{peak}");
+            let _ = writeln!(text, "  calls used {files}{peak}");
         }
         text + &self.left
     }
@@ -252,7 +252,7 @@ impl Trace {
         Ok(Self { directory: directory.into(), files: found.len(), bytes })
     }
 
-    /// What the recording tells, unless it is long. What is wrong with it is told by the tools that
+    /// The figures of the recording, unless it is long. Its damage is reported by the tools that
     /// read recordings.
     fn read(&self) -> Option<RecordingFigures> {
         let recording = Recording::open(&self.directory).ok()?;

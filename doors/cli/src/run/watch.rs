@@ -1,4 +1,4 @@
-//! Starting the program, handing signals on to it, and its end.
+//! Starting the program, forwarding signals to it, and its end.
 
 use std::io::{self, IsTerminal};
 use std::os::unix::process::ExitStatusExt;
@@ -43,7 +43,7 @@ pub(super) fn run_started<T, E: From<io::Error>>(
     Ok((status?, other))
 }
 
-/// The status to end with, as a shell would tell it.
+/// The status to end with, as a shell would return it.
 pub(super) fn exit_code(status: ExitStatus) -> ExitCode {
     ExitCode::from(code(status))
 }

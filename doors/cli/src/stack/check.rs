@@ -1,4 +1,4 @@
-//! `striate stack check`: the stages of a stack, explained one by one; or why it is no stack.
+//! `striate stack check`: the stages of a stack, explained one by one; or what is wrong with it.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -13,14 +13,14 @@ use crate::document::Document;
 use crate::terminal::heading;
 use crate::{CommandError, terminal};
 
-/// Explain the chain of stages that a stack is, or say what is wrong with it
+/// Explain the chain of stages of a stack, or what is wrong with it
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   striate stack check write-back
   striate stack check --json my-stack.toml
 
-Fails if it is no stack that programs could be run with.")]
+Fails if programs could not be run with this stack.")]
 pub(crate) struct CheckArgs {
     /// A name that 'striate stack list' shows, or a file
     #[arg(value_name = "STACK")]

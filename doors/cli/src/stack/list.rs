@@ -1,5 +1,4 @@
-//! `striate stack list`: the stages there are, what sort of optimisation each is, and the stacks
-//! that come along.
+//! `striate stack list`: the stages, the kind of optimisation of each, and the built-in stacks.
 
 use std::fmt::Write as _;
 
@@ -14,7 +13,7 @@ use crate::table::{Side, Table};
 use crate::terminal::heading;
 use crate::{CommandError, terminal};
 
-/// List the stages there are, what sort of optimisation each is, and the stacks that come along
+/// List the stages, the kind of optimisation of each, and the built-in stacks
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -22,9 +21,9 @@ Examples:
   striate stack list --markdown    the table of stages in docs/stack.md
   striate run --stack combine -- ./simulation    a stack by its name
 
-scope: what a stage touches. interference: how much has to pass through it.
-state: whether it remembers anything. files: whether they become what they would be without it (kept),
-do so later (deferred), or not (changed).")]
+scope: what a stage touches. interference: how much of a program's I/O must pass through it.
+state: whether it keeps state between operations. files: whether their contents are as without the
+stage (kept), become so later (deferred), or differ (changed).")]
 pub(crate) struct ListArgs {
     /// As a table for documents
     #[arg(long, conflicts_with = "json")]
@@ -117,7 +116,7 @@ fn stacks_text(stacks: &[StackRow]) -> String {
     }
     format!(
         "\n{}\n{}'striate stack show NAME' prints one; 'striate run --stack NAME -- PROGRAM' uses it.\n",
-        heading("Stacks that come along"),
+        heading("Built-in stacks"),
         table.render()
     )
 }

@@ -1,4 +1,4 @@
-//! [`NamedStack`]: the stacks that are part of this program, by their names.
+//! [`NamedStack`]: the built-in stacks, by their names.
 //!
 //! Wherever a command takes a stack, a name without a `/` and without `.toml` behind it is one of
 //! these; anything else is a file. A file whose name is that of a stack is meant by `./name`, and
@@ -78,15 +78,13 @@ pub(crate) fn text(given: &Path) -> Result<Cow<'static, str>, CommandError> {
     if stack.has_paths {
         let name = stack.name;
         return Err(CommandError::usage(
-            format!("the stack '{name}' names paths that have to be yours"),
+            format!("the stack '{name}' contains example paths that must be changed"),
             format!("'striate stack show {name} > {name}.toml', change them, and give that file"),
         ));
     }
     if given.is_file() {
         let name = stack.name;
-        eprintln!(
-            "striate: '{name}' is the stack that comes along; ./{name} would be the file here"
-        );
+        eprintln!("striate: '{name}' is the built-in stack; ./{name} would be the file here");
     }
     Ok(Cow::Borrowed(stack.text))
 }
@@ -97,14 +95,14 @@ fn missing(given: &Path, error: std::io::Error) -> CommandError {
         && given.extension().is_none()
         && error.kind() == std::io::ErrorKind::NotFound;
     let names: Vec<&str> = STACKS.iter().map(|stack| stack.name).collect();
-    let known = format!("those that come along are {}", names.join(", "));
+    let known = format!("the built-in ones are {}", names.join(", "));
     if looks_like_name {
         let message = format!("there is no stack '{}', and no such file", given.display());
         return CommandError::usage(message, known);
     }
     let beside = PathBuf::from(given.file_stem().unwrap_or_default());
     let hint = match named(&beside) {
-        Some(stack) => format!("--stack {} is the one that comes along", stack.name),
+        Some(stack) => format!("--stack {} is the built-in one", stack.name),
         None => known,
     };
     let attempted = format!("{} is not a stack", given.display());

@@ -1,4 +1,4 @@
-//! `striate stack recover`: what processes that were killed could not finish.
+//! `striate stack recover`: recovers files that killed processes have left in journals and logs.
 
 use std::path::{Path, PathBuf};
 
@@ -10,25 +10,23 @@ use super::read;
 use crate::document::Document;
 use crate::{CommandError, terminal};
 
-/// Bring files to where they belong that programs under a stack left elsewhere when they were
-/// killed
+/// Recover files that killed programs under a stack have left in journals and logs
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  striate stack recover --list fast.toml           only tell what there is
-  striate stack recover fast.toml                  finish it
-  striate stack recover combine /scratch/run       logs that are beside the files, below this directory
+  striate stack recover --list fast.toml           only list the files  striate stack recover fast.toml                  recover them  striate stack recover combine /scratch/run       logs that are beside the files, below this directory
 
-The stack is the one that the programs were run with. What belongs to processes that still run is left
-alone. Journals and logs are used only if they belong to the caller, also if that is root: run it as the
-user that has run the programs. Fails if something could not be finished.")]
+The stack is the one that the programs were run with. Files of running processes are left alone. Journals
+and logs are used only if they belong to the caller, also if that is root: run the command as the user who
+ran the programs. Fails if a file could not be recovered.")]
 pub(crate) struct RecoverArgs {
     /// The stack that programs were run with: a name that 'striate stack list' shows, or a file
     #[arg(value_name = "STACK")]
     file: PathBuf,
-    /// Directories in and below which 'combine' without a directory of its own has left logs
+    /// Directories in and below which 'combine', if its option 'directory' is not set, has left
+    /// logs
     places: Vec<PathBuf>,
-    /// Only list what would be done
+    /// Only list the files
     #[arg(long)]
     list: bool,
 }

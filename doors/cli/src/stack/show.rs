@@ -1,4 +1,4 @@
-//! `striate stack show`: a stack that comes along, or a file, as it is written.
+//! `striate stack show`: prints a built-in stack, or a file.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use super::named::{named, text};
 use crate::document::Document;
 use crate::{CommandError, terminal};
 
-/// Print a stack that comes along, to look at or to start one's own from
+/// Print a built-in stack, for example as a start for your own
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -1,4 +1,4 @@
-//! `striate stack unpack`: files that a program left combined, as real files.
+//! `striate stack unpack`: extracts the files of containers.
 
 use std::path::PathBuf;
 
@@ -8,17 +8,17 @@ use striate_stages::recover::unpack;
 use super::recover::{tell, wanted};
 use crate::CommandError;
 
-/// Make real files of those in a container that 'combine' with unpack = false has left
+/// Extract the files of a container that 'combine' with unpack = false has left
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   striate stack unpack --list /scratch/containers    which files there are
-  striate stack unpack /scratch/containers           put them where they belong, remove the containers
+  striate stack unpack /scratch/containers           create them, and remove the containers
   striate stack unpack --into /tmp/look /scratch/containers")]
 pub(crate) struct UnpackArgs {
     /// A container, or a directory with some
     container: PathBuf,
-    /// Put the files below this directory, under their whole paths, and keep the containers
+    /// Create the files below this directory, under their full paths, and keep the containers
     #[arg(long, value_name = "DIR")]
     into: Option<PathBuf>,
     /// Only list the files

@@ -1,4 +1,4 @@
-//! [`RecordingBar`]: how far a command is that goes through a recording, on terminals.
+//! [`RecordingBar`]: the progress bar of a command that reads a recording, on terminals.
 
 use std::io::IsTerminal as _;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ enum WhenStopped {
 }
 
 /// What is said of standard output when a signal has come.
-pub(crate) const PARTIAL: &str = "what was written to standard output is not all of it";
+pub(crate) const PARTIAL: &str = "the output on standard output is incomplete";
 
 impl RecordingBar {
     /// From now on signals set the flag of the progress.

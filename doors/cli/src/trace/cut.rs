@@ -1,4 +1,4 @@
-//! `striate trace cut`: a part of a recording as one of its own.
+//! `striate trace cut`: writes a part of a recording as a new one.
 
 use std::path::PathBuf;
 
@@ -17,8 +17,8 @@ Examples:
   striate trace cut traces --rank 0,1 --path '/scratch/**' -o scratch.trace
   striate trace cut traces --kind read,write -o transfers.trace
 
-Files that were opened before the cut, or by calls that are cut away, are known to it with their path,
-flags, position, size and descriptors. Times stay those of the whole recording.")]
+Files that were opened before the cut, or by calls that are not selected, are stored with their path, flags,
+position, size and descriptors. Times remain those of the whole recording.")]
 pub(super) struct CutArgs {
     /// The recording
     recording: PathBuf,

@@ -1,4 +1,4 @@
-//! `striate trace export`: recordings in formats of others.
+//! `striate trace export`: exports recordings to other formats.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use super::selection::Selection;
 use crate::CommandError;
 use crate::document::Document;
 
-/// Write a recording in a format of others
+/// Export a recording to another format
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -21,8 +21,8 @@ Examples:
 
 jsonl and csv have a line for each call with times in nanoseconds. darshan has counters of files as
 'darshan-parser' prints them: one record for each rank and file, shared files are not reduced.
-With --json and -o, a document says what was written; without -o standard output is the export itself, so
---json is refused.")]
+With --json and -o, a JSON document describes the written file; without -o standard output is the export
+itself, so --json is refused.")]
 pub(super) struct ExportArgs {
     /// The recording
     recording: PathBuf,
@@ -40,7 +40,7 @@ pub(super) struct ExportArgs {
 enum ExportFormatArg {
     /// A JSON object in each line
     Jsonl,
-    /// Values between commas
+    /// Comma-separated values
     Csv,
     /// Trace events for Perfetto and Chrome
     Perfetto,

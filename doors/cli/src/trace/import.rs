@@ -1,4 +1,4 @@
-//! `striate trace import`: recordings made of what other tools wrote.
+//! `striate trace import`: imports the output of other tools as recordings.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ use crate::document::Document;
 use crate::number::{counted, grouped};
 use crate::{CommandError, terminal};
 
-/// Make a recording of what strace or Darshan wrote
+/// Import the output of strace or Darshan as a recording
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -22,20 +22,19 @@ Examples:
   striate trace import strace.txt -o run.trace
   darshan-dxt-parser job.darshan > dxt.txt
   striate trace import dxt.txt -o run.trace
-  striate trace import job.darshan -o run.trace          the log itself, if it has DXT
-  striate trace import strace.txt --directory /home/me/run -o run.trace
+  striate trace import job.darshan -o run.trace          a log with DXT  striate trace import strace.txt --directory /home/me/run -o run.trace
 
-Lines that are not understood are counted and the first of them shown; the rest is imported.")]
+Lines that cannot be parsed are counted, and the first ones are shown; the rest is imported.")]
 pub(super) struct ImportArgs {
-    /// What was written
+    /// The file to import
     file: PathBuf,
     /// The new recording
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
-    /// What it is, if that cannot be seen
+    /// The format of the file, if it is not detected
     #[arg(long, value_enum)]
     format: Option<ImportFormatArg>,
-    /// Where the program was started: what relative paths start from, if the file does not tell
+    /// Directory in which the program was started, for relative paths, if it is not in the file
     #[arg(long, value_name = "DIR")]
     directory: Option<PathBuf>,
 }
@@ -96,17 +95,17 @@ impl ImportRow {
         }
         let elsewhere = match self.format {
             import::ImportFormat::Strace if self.imported.annotated => {
-                "are on pipes, sockets and devices, which are no files"
+                "are on pipes, sockets and devices, which are not files"
             }
             import::ImportFormat::Strace => {
-                "left out: on descriptors whose open was not seen ('strace -y' tells what they are)"
+                "left out: on descriptors whose open was not seen ('strace -y' shows their files)"
             }
             import::ImportFormat::Dxt | import::ImportFormat::Darshan => {
-                "left out: the same bytes as others once more"
+                "left out: they move the same bytes as other calls"
             }
         };
         for (what, names) in [
-            ("are no operations on files", &self.imported.skipped),
+            ("are not operations on files", &self.imported.skipped),
             (elsewhere, &self.imported.elsewhere),
         ] {
             let sum: u64 = names.values().sum();
@@ -119,7 +118,7 @@ impl ImportRow {
         }
         if *malformed > 0 {
             let what = if self.format == import::ImportFormat::Darshan { "calls" } else { "lines" };
-            let _ = writeln!(text, "  {} {what} were not understood:", grouped(*malformed));
+            let _ = writeln!(text, "  {} {what} could not be parsed:", grouped(*malformed));
             for (line, shown) in &self.imported.first_malformed {
                 let shown: String =
                     shown.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();

@@ -16,7 +16,7 @@ use crate::{CommandError, terminal};
 Examples:
   striate trace merge traces -o run.trace
 
-Blocks are copied as they are. What was damaged is told as damaged of the result, too.")]
+Blocks are copied unchanged. Damage in a trace is recorded in the result.")]
 pub(super) struct MergeArgs {
     /// The recording
     recording: PathBuf,

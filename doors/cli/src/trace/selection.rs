@@ -1,4 +1,4 @@
-//! [`Selection`]: which records of a recording are meant, on the command line.
+//! [`Selection`]: the command line options that select records of a recording.
 
 use clap::Args;
 use striate_recording::row::MPI_IO;
@@ -25,7 +25,7 @@ pub(super) struct Selection {
     /// Calls of these threads
     #[arg(long, value_name = "TID", value_delimiter = ',')]
     thread: Vec<u32>,
-    /// Calls on these paths: '*.nc', '/data/**'; a pattern without / is one of names anywhere
+    /// Calls on these paths: '*.nc', '/data/**'; a pattern without / matches names in any directory
     #[arg(long, value_name = "GLOB")]
     path: Vec<String>,
     /// Calls of these kinds: open, close, read, write, seek, sync, stat, …; mpi-io: calls of
@@ -60,7 +60,7 @@ impl Selection {
         }
         let paths = filter::paths(&self.path).map_err(|error| {
             let hint = "* stands for a part of a name, ** for directories, [a-c] for a letter";
-            CommandError::usage(format!("not a pattern of paths: {error}"), hint)
+            CommandError::usage(format!("not a path pattern: {error}"), hint)
         })?;
         Ok(Filter {
             from: self.from,

@@ -14,7 +14,7 @@ use super::bar::{self, RecordingBar};
 use super::selection::Selection;
 use crate::CommandError;
 
-/// Show the calls of a recording, a line for each
+/// Show the calls of a recording, one per line
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -24,14 +24,14 @@ Examples:
   striate trace show traces --json | jq .path
 
 A line has the time since the start of the recording, the process (and rank and thread), the call as
-strace writes it, what it returned, and how long it took in seconds. Calls of MPI-IO stand above those
+strace prints it, its return value, and its duration in seconds. Calls of MPI-IO are above the calls
 that they caused, which are indented.")]
 pub(super) struct TraceShowArgs {
     /// The recording
     recording: PathBuf,
     #[command(flatten)]
     selection: Selection,
-    /// At most so many
+    /// Number of calls to show, at most
     #[arg(long, short = 'n', value_name = "COUNT")]
     limit: Option<u64>,
 }
@@ -131,7 +131,7 @@ impl ShownCall {
     }
 }
 
-/// Reads, writes and the rest are told apart.
+/// Reads, writes and other calls have different colours.
 const fn colour(kind: Kind) -> AnsiColor {
     match kind {
         Kind::Read => AnsiColor::Green,

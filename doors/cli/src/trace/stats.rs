@@ -1,4 +1,4 @@
-//! `striate trace stats`: what the calls of a recording come to.
+//! `striate trace stats`: totals of the calls of a recording.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -18,7 +18,7 @@ use crate::number::{grouped, short};
 use crate::table::{Side, Table};
 use crate::{CommandError, terminal};
 
-/// Tell what the calls of a recording come to
+/// Show totals of the calls of a recording
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -26,14 +26,14 @@ Examples:
   striate trace stats run.trace --top 50 --path '/scratch/**'
   striate trace stats run.trace --json | jq '.rows[0].files[0]'
 
-sequential: behind the last byte that the process had read (or written) of the file; consecutive:
-right behind it. Shares are of the calls of which it is known where they happened.")]
+sequential: after the last byte that the process had read (or written) of the file; consecutive:
+immediately after it. Percentages are of the calls whose offset is known.")]
 pub(super) struct TraceStatsArgs {
     /// The recording
     recording: PathBuf,
     #[command(flatten)]
     selection: Selection,
-    /// How many files and processes are listed
+    /// Number of files and processes that are listed
     #[arg(long, value_name = "COUNT", default_value_t = 10)]
     top: usize,
     /// Offsets that are not a multiple of this are unaligned

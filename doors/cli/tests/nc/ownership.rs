@@ -304,7 +304,7 @@ fn journals_of_others_are_not_believed() {
         assert!(said.contains("another user"), "{said}");
         fs::rename(&victim.master, victim.path("home/elsewhere.nc")).unwrap();
         let said = complaint(["rm", text(&victim.master)], 1);
-        assert!(said.contains("not to be believed"), "{said}");
+        assert!(said.contains("is not trusted"), "{said}");
         assert!(parts.iter().all(|part| part.exists()));
     }
     // A new dataset does not sweep away what only has the name of an unfinished one.

@@ -1,5 +1,5 @@
-//! The same text of a corpus of datasets, the same verdict on damaged ones, and copies in which
-//! nobody finds a difference: beside ncdump, ncgen, ncvalidator and ncmpidiff.
+//! The same text of a corpus of datasets, the same verdict on damaged ones, and copies without
+//! differences, compared with ncdump, ncgen, ncvalidator and ncmpidiff.
 
 use std::ffi::OsStr;
 use std::fmt::Display;

@@ -37,7 +37,7 @@ int main(void)
     tell(start, &call);
     struct layer_call failed = {sizeof call, 40, path, 7, INT64_MIN, 16, 2, 0, 32, 0};
     tell(begin(), &failed);
-    /* What nobody can know is left out. */
+    /* What cannot be known is left out. */
     struct layer_call unknown = {sizeof call, 9999, path, 7, 0, 0, 0, 0, 0, 0};
     tell(begin(), &unknown);
     struct layer_call cut = {8, 41, path, 7, 0, 0, 0, 0, 0, 0};

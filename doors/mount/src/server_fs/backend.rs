@@ -16,7 +16,7 @@ use crate::backend::{
     WriteRequest,
 };
 
-/// The unit in which space is told.
+/// The unit in which space is reported.
 const BLOCK: u64 = 4096;
 
 /// What is asked of the kernel, each only if it offers it.
@@ -200,7 +200,7 @@ impl Backend for ServerFs {
         offset: u64,
         mut take: impl FnMut(DirectoryEntry<'_>) -> bool,
     ) -> Result<(), Errno> {
-        // A listing that begins again shows what is there by then.
+        // A listing that begins again shows the current entries.
         if offset == 0 {
             self.renew_directory(handle, node)?;
         }

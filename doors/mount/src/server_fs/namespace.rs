@@ -1,8 +1,8 @@
-//! What is done with names on servers.
+//! Operations on names on servers.
 //!
 //! A file that is removed, or that another is renamed over, while a program has it open here, gets
-//! a hidden name until it is closed: servers have no files without a name. To rename a directory is
-//! to rename all files in it, one after the other.
+//! a hidden name until it is closed: servers have no files without a name. Renaming a directory
+//! renames all files in it, one after another.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;

@@ -1,12 +1,12 @@
 //! [`ServerNodes`]: the files and directories of servers that the kernel knows, by number and by
 //! path.
 //!
-//! Servers know files only: a directory is there as long as a file is in it. So directories that
-//! were made here, or whose last file went here, are remembered until they are removed here or the
-//! mount ends.
+//! Servers have files only: a directory exists as long as a file is in it. So directories that were
+//! created in this mount, or whose last file was removed in it, are kept in a list until they are
+//! removed or the mount ends.
 //!
-//! A file has a number that follows from its id, which it keeps whatever it is called; a directory
-//! one that follows from its path, as far as that is free.
+//! The number of a file follows from its id, whatever its name; that of a directory from its path,
+//! if that number is free.
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeSet, HashMap};
@@ -16,7 +16,7 @@ use std::ops::Bound;
 /// The number of the directory that is mounted.
 pub(super) const ROOT: u64 = 1;
 
-/// What tells the number of a directory from that of a file.
+/// Distinguishes the number of a directory from that of a file.
 const OF_DIRECTORIES: u64 = 1 << 63;
 
 /// What a node is.
@@ -44,7 +44,7 @@ pub(super) struct ServerNode {
 pub(super) struct ServerNodes {
     nodes: HashMap<u64, ServerNode>,
     numbers: HashMap<String, u64>,
-    /// Directories that are there even if no file is in them.
+    /// Directories that exist even if no file is in them.
     kept: BTreeSet<String>,
 }
 
@@ -143,19 +143,19 @@ impl ServerNodes {
         }
     }
 
-    /// The directory is there from now on, whether a file is in it or not.
+    /// The directory exists from now on, whether a file is in it or not.
     pub(super) fn keep(&mut self, directory: &str) {
         if !directory.is_empty() {
             self.kept.insert(directory.to_owned());
         }
     }
 
-    /// Whether a directory is there even if no file is in it: itself, or because of one in it.
+    /// Whether a directory exists even if no file is in it: itself, or because of one in it.
     pub(super) fn is_kept(&self, directory: &str) -> bool {
         self.kept.contains(directory) || self.kept_below(directory).next().is_some()
     }
 
-    /// Directories below another that are there even if no file is in them.
+    /// Directories below another that exist even if no file is in them.
     pub(super) fn kept_below(&self, directory: &str) -> impl Iterator<Item = &str> {
         let inside = inside(directory);
         let from = (Bound::Included(inside.clone()), Bound::Unbounded);
@@ -163,7 +163,7 @@ impl ServerNodes {
         all.take_while(move |path| path.starts_with(&inside))
     }
 
-    /// A directory is there only if a file is in it.
+    /// A directory exists only if a file is in it.
     pub(super) fn unkeep(&mut self, directory: &str) {
         self.kept.remove(directory);
     }
@@ -205,7 +205,7 @@ impl ServerNodes {
         node.gone = true;
     }
 
-    /// Whatever was at a path is not there any more.
+    /// The node at a path no longer exists.
     pub(super) fn remove(&mut self, path: &str) {
         self.numbers.remove(path);
     }

@@ -81,7 +81,7 @@ impl ServerFs {
         Ok(self.add_handle(&opened))
     }
 
-    /// Makes a file, or opens the one that is there.
+    /// Creates a file, or opens an existing one.
     pub(super) fn create(
         &self,
         (directory, name): (u64, &OsStr),
@@ -264,7 +264,7 @@ impl ServerFs {
         coded(opened.file.sync())
     }
 
-    /// A program closes a descriptor: the metadata server is told how large the file is.
+    /// A program closes a descriptor: the size of the file is sent to the metadata server.
     pub(super) fn flush(&self, handle: u64) -> Result<(), Errno> {
         record(&self.handle(handle)?.file)
     }
@@ -293,7 +293,7 @@ impl ServerFs {
             // If it fails, the hidden name is left, for `striate fs rm`.
             let _ = self.client.remove(&node.path);
         }
-        // Outside of the lock: it may tell servers something.
+        // Outside the lock: it may send requests to servers.
         drop(dropped);
     }
 
@@ -308,7 +308,7 @@ impl ServerFs {
                 ended = record(&opened.file);
             }
             if ended.is_err() {
-                // It would tell the servers how long the file is, and wait for them.
+                // It would send the length of the file to the servers, and wait for them.
                 std::mem::forget(opened);
                 continue;
             }

@@ -71,7 +71,7 @@ impl SourceFs {
         }
     }
 
-    /// Makes a call on a node's file by a descriptor; it is announced to stages, which are told its
+    /// Makes a call on a node's file by a descriptor; it is announced to stages, which get its
     /// result.
     pub(crate) fn reach<R>(
         &self,

@@ -1,9 +1,9 @@
 //! [`CallerCredentials`]: new files belong to the caller of the request.
 //!
 //! The user and the group that a new file belongs to are those by which a thread uses file systems
-//! (`setfsuid`, `setfsgid`). The kernel takes capabilities away from a thread that is not the
-//! superuser there; the thread takes them back, because permissions were checked when the request
-//! was made, with all groups of the caller, which are not known here.
+//! (`setfsuid`, `setfsgid`). The kernel removes capabilities from a thread whose file system user
+//! is not the superuser; the thread restores them, because permissions were checked when the
+//! request was made, with all groups of the caller, which are not known here.
 
 use fuser::Request;
 

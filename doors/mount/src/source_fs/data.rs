@@ -207,7 +207,7 @@ fn end(using: HandleState<'_>, at: u64) -> Result<CopyEndpoint<'_>, Errno> {
 fn copy_below(from: &CopyEndpoint<'_>, to: &CopyEndpoint<'_>, length: usize) -> Result<u64, Errno> {
     let mut places = [from, to].map(|end| end.at.unwrap_or(0) as i64);
     let [source, sink] = &mut places;
-    // SAFETY: descriptors, and numbers that are there.
+    // SAFETY: descriptors, and valid numbers.
     let copied =
         unsafe { libc::copy_file_range(from.descriptor, source, to.descriptor, sink, length, 0) };
     u64::try_from(copied).map_err(|_| last_error())

@@ -24,7 +24,7 @@ const ROOM: usize = 16 << 10;
 pub(crate) struct DirectoryHandle {
     node: u64,
     descriptor: OwnedFd,
-    /// Whether it has been listed: a listing that begins again shows what is there by then.
+    /// Whether it has been listed: a listing that begins again shows the current entries.
     begun: bool,
 }
 

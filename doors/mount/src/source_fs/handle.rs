@@ -1,13 +1,12 @@
-//! [`Handle`]: what one `open` of a program made.
+//! [`Handle`]: an open file description, made by one `open` of a program.
 //!
 //! A file that no stage wants is a descriptor of the source, which the kernel uses itself where it
 //! can. One that stages want is an [`OpenFile`] of the stack.
 //!
-//! The kernel tells of each close of a descriptor (`flush`), which waits for the answer, and later,
-//! when nothing stands for the file any more, that it may be released, without waiting. What
-//! `close` promises has to happen at the first; but whether a descriptor that was duplicated or
-//! inherited is still there is not said. So the file is closed through the stack at every flush,
-//! and opened again if more comes, which is rare.
+//! The kernel reports each close of a descriptor (`flush`), which waits for the answer, and later
+//! the last one (`release`), without waiting. Errors of `close` can only be returned at a flush;
+//! but whether duplicated or inherited descriptors remain is not known then. So the file is closed
+//! through the stack at every flush, and opened again if it is used afterwards, which is rare.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicI32, Ordering};

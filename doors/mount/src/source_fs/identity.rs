@@ -1,4 +1,4 @@
-//! [`Identity`]: which file something is; what the kernel says of it.
+//! [`Identity`]: device, inode number and birth time of a file; and its attributes, by `statx`.
 
 use std::ffi::CStr;
 use std::os::fd::{AsFd, AsRawFd};
@@ -7,8 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use fuser::{FileAttr, FileType, INodeNo};
 use rustix::io::Errno;
 
-/// Device, inode, and when it was made, which tells a number that is used again from the one
-/// before.
+/// Device, inode and birth time, which distinguishes a reused inode number from the earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Identity {
     pub(crate) device: u64,
@@ -50,7 +49,7 @@ pub(crate) fn at_descriptor(descriptor: impl AsFd) -> Result<libc::statx, Errno>
 fn ask(directory: impl AsFd, name: &CStr, flags: i32) -> Result<libc::statx, Errno> {
     let mut about = empty();
     let directory = directory.as_fd().as_raw_fd();
-    // SAFETY: the name and the place for the answer are there.
+    // SAFETY: the name and the buffer for the answer are valid.
     let asked = unsafe { libc::statx(directory, name.as_ptr(), flags, WANTED, &raw mut about) };
     if asked == 0 { Ok(about) } else { Err(last_error()) }
 }

@@ -1,4 +1,4 @@
-//! Names: how they are looked up, made, renamed and removed.
+//! Operations on names: lookup, creation, renaming and removal.
 
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;

@@ -2,10 +2,10 @@
 //! source.
 //!
 //! The number of a node is the inode number of its file on the source wherever that is free, so
-//! programs see the inode numbers they know. What is on another device, or is not on the source yet
-//! because a stage keeps it elsewhere, has a number of ours. Such a *virtual* node stays the same
-//! node when the stage writes the file to the source, although the file has another inode then:
-//! programs that compare inodes see no change.
+//! programs see the inode numbers they know. A file on another device, or one that is not on the
+//! source yet because a stage keeps it elsewhere, gets a number from a separate range. Such a
+//! *virtual* node stays the same node when the stage writes the file to the source, although the
+//! file has another inode then: programs that compare inodes see no change.
 //!
 //! Nothing here makes a system call.
 
@@ -228,7 +228,7 @@ impl Nodes {
         }
     }
 
-    /// A name is not there any more. `pinned` keeps the file if that was its last.
+    /// A name no longer exists. `pinned` keeps the file if that was its last.
     pub(crate) fn removed(&mut self, parent: u64, name: &OsStr, pinned: Option<Arc<OwnedFd>>) {
         let Some(names) = self.by_name.get_mut(&parent) else { return };
         let Some(id) = names.remove(name) else { return };
@@ -287,7 +287,7 @@ impl Nodes {
         let mut parts: Vec<&OsStr> = Vec::new();
         let mut at = id;
         while at != ROOT {
-            // Names that go round in circles would be a fault of ours.
+            // A cycle of names would be a bug.
             if parts.len() > 4096 {
                 return None;
             }
@@ -385,7 +385,7 @@ mod tests {
         assert!(id >= OURS);
         let on_source = nodes.found((ROOT, OsStr::new("f")), real(30), Some(identity(30)), 1);
         assert_eq!(on_source, NodeLookup { id, changed: true });
-        // It goes away again, and the source still has what was there.
+        // It is removed again, and the source still has the earlier file.
         let away = nodes.found((ROOT, OsStr::new("f")), held, Some(identity(30)), 1);
         assert_eq!(away, NodeLookup { id, changed: true });
         // Its bytes are elsewhere, although it is shown as what the source has.

@@ -1,9 +1,9 @@
-//! Opening files: through the stack if a stage wants them, else as they are, by the kernel itself
-//! if it can.
+//! Opening files: through the stack if a stage wants them, otherwise directly, by passthrough if
+//! the kernel has it.
 //!
-//! All handles of a node go the same way, as far as possible: a file that the kernel uses itself
-//! cannot be opened otherwise, and one that stages have open is not registered with the kernel, so
-//! that all programs see the same bytes.
+//! All handles of a node are opened in the same way, as far as possible: a file with passthrough
+//! cannot be opened through stages, and one that stages have open does not get passthrough, so that
+//! all programs see the same bytes.
 
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
@@ -23,7 +23,7 @@ use crate::source_fs::namespace::Entry;
 use crate::source_fs::{Dentry, SourceFs, magic};
 use crate::sync::lock;
 
-/// What the kernel says of its own in flags of `open`, and what is not for us.
+/// Flags of `open` that the kernel adds or that do not concern the mount.
 const NOT_OURS: i32 = 0x20 | libc::O_NOCTTY | libc::O_NOFOLLOW | 0o100_000;
 
 impl SourceFs {
@@ -77,7 +77,7 @@ impl SourceFs {
         Err(Errno::STALE)
     }
 
-    /// Makes a file, or opens the one that is there. Returns its node and what it is.
+    /// Creates a file, or opens an existing one. Returns its node and what it is.
     pub(crate) fn create(
         &self,
         request: &Request,
@@ -212,8 +212,8 @@ impl SourceFs {
             Err(error) => {
                 if self.passthrough.swap(false, Ordering::Relaxed) {
                     self.notice(format!(
-                        "the kernel does not read and write files of {} itself ({error}): \
-                         requests do it, which is slower",
+                        "the kernel has no passthrough for files of {} ({error}): \
+                         they are read and written by requests, which is slower",
                         self.source.display()
                     ));
                 }

@@ -1,6 +1,6 @@
 //! [`ProgramStart`]: the time before a program runs in a directory that is mounted for it.
 //!
-//! Until `exec`, its process is a copy of this one, which enters the directory and looks for the
+//! Until `exec`, its process is a fork of this one, which enters the directory and looks for the
 //! program's file. Those are not calls of the program: stages do not see them.
 
 use std::cell::Cell;

@@ -236,7 +236,7 @@ impl Tester {
             self.files[which].set_len(length).unwrap();
         } else {
             let path = std::ffi::CString::new(self.path.to_str().unwrap()).unwrap();
-            // SAFETY: the text is there.
+            // SAFETY: the text is valid.
             assert_eq!(unsafe { libc::truncate(path.as_ptr(), length as i64) }, 0);
         }
         self.bytes.resize(length as usize, 0);
@@ -359,7 +359,7 @@ fn mapped<R>(file: &File, offset: u64, length: usize, act: impl FnOnce(&mut [u8]
     let before = (offset % 4096) as usize;
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let start = (offset - before as u64) as i64;
-    // SAFETY: the file is as long as that; nobody else changes it while it is mapped.
+    // SAFETY: the file is as long as that; nothing else changes it while it is mapped.
     unsafe {
         let memory = libc::mmap(
             null_mut(),

@@ -1,8 +1,8 @@
-//! Descriptions stay with the MPI's types, as attributes.
+//! The cache of descriptions: attributes of the MPI's types.
 //!
 //! An attribute holds one reference to a [`Described`]. It is set once and never replaced, so that
-//! a call that finds it may take a reference of its own: it is dropped when the program frees the
-//! type, which nothing uses then. A duplicate of a type takes the description along.
+//! a call that finds it may take its own reference: it is dropped when the program frees the type,
+//! which no call uses then. A duplicate of a type shares the description.
 
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -17,7 +17,8 @@ fn key() -> Result<c_int, TypeProblem> {
     static KEY: OnceLock<Result<c_int, c_int>> = OnceLock::new();
     let key = KEY.get_or_init(|| {
         let mut key = 0;
-        // SAFETY: both functions are as MPI says, and are there as long as the process.
+        // SAFETY: both functions have the signatures that MPI requires, and exist as long as the
+        // process.
         let code = unsafe {
             ffi::PMPI_Type_create_keyval(
                 Some(copy),
@@ -47,7 +48,7 @@ pub(super) fn find(raw: MPI_Datatype) -> Result<Option<Arc<Described>>, TypeProb
     Ok(Some(unsafe { taken(value) }))
 }
 
-/// Leaves a description with a type; if another thread was faster, its description is the one.
+/// Attaches a description to a type; if another thread was faster, its description is used.
 pub(super) fn keep(
     raw: MPI_Datatype,
     described: Arc<Described>,

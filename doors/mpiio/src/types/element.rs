@@ -1,4 +1,4 @@
-//! The elements that predefined types are made of, as memory and as external32 hold them.
+//! The elements of predefined types, in memory and in external32.
 //!
 //! An [`Element`] converts between the two. Everything in external32 is big-endian; most elements
 //! have the size that they have in memory, and are swapped at the speed of a copy. Three are not:
@@ -25,19 +25,19 @@ impl InRange {
 /// An element type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Element {
-    /// A byte: the same everywhere.
+    /// A byte: the same in memory and in external32.
     Byte,
-    /// A number of this many bytes (2, 4, 8 or 16), big-endian outside.
+    /// A number of this many bytes (2, 4, 8 or 16), big-endian in external32.
     Number(u8),
-    /// An integer that has more bytes in memory (the first number) than outside.
+    /// An integer that has more bytes in memory (the first number) than in external32.
     Integer { signed: bool, native: u8, external: u8 },
-    /// A wide character of 4 bytes, 2 outside.
+    /// A wide character of 4 bytes, 2 in external32.
     WideCharacter,
-    /// The x87's extended double in 16 bytes, IEEE's 128-bit format outside.
+    /// The x87's extended double in 16 bytes, IEEE's 128-bit format in external32.
     Extended,
     /// Bytes of which only the number is known.
     Unknown(u32),
-    /// What a function of the program converts; nothing here does.
+    /// An element that only a function of the program can convert.
     Foreign { native: u32, external: u32 },
 }
 
@@ -82,13 +82,13 @@ impl Element {
         }
     }
 
-    /// Whether memory holds what external32 does.
+    /// Whether the representations in memory and in external32 are the same.
     pub(super) const fn is_plain(self) -> bool {
         matches!(self, Self::Byte)
             || (cfg!(target_endian = "big") && matches!(self, Self::Number(_)))
     }
 
-    /// Converts whole elements that have the same size on both sides, where they lie.
+    /// Converts whole elements that have the same size on both sides, in place.
     pub(super) fn encode_in_place(self, bytes: &mut [u8]) {
         match self {
             Self::Number(16) if cfg!(target_endian = "little") => {
@@ -106,7 +106,7 @@ impl Element {
         }
     }
 
-    /// Converts whole elements on their way to the file.
+    /// Converts whole elements from memory to external32.
     pub(super) fn encode(self, native: &[u8], external: &mut [u8]) -> InRange {
         match self {
             Self::Integer { signed, native: size, external: narrow } => {
@@ -147,7 +147,7 @@ impl Element {
         }
     }
 
-    /// Converts whole elements on their way from the file.
+    /// Converts whole elements from external32 to memory.
     pub(super) fn decode(self, external: &[u8], native: &mut [u8]) {
         match self {
             Self::Integer { signed, native: size, external: narrow } => {
@@ -184,7 +184,7 @@ impl Element {
     }
 }
 
-/// What stands for a character that two bytes cannot hold.
+/// Replaces a character that does not fit two bytes.
 const REPLACEMENT: u16 = 0xFFFD;
 
 /// An integer of memory as 64 bits.
@@ -204,7 +204,7 @@ const fn unsigned_kept(value: i64, unused: u32) -> i64 {
     ((value as u64) << unused >> unused) as i64
 }
 
-/// The low bytes of a value, as memory holds an integer of that many.
+/// The low bytes of a value, as an integer of that size in memory.
 fn narrow_to(value: i64, to: &mut [u8]) {
     match to.len() {
         2 => to.copy_from_slice(&(value as i16).to_ne_bytes()),

@@ -1,7 +1,7 @@
-//! How an MPI says what a datatype is: its constructor, the arguments, the measures.
+//! The envelope of an MPI datatype: its constructor, arguments, size and extent.
 //!
 //! An [`Envelope`] is one call of a constructor. Both forms of it, with `int` and with large
-//! counts, are read into one list of 64-bit numbers: but for arrays, the arguments come in the same
+//! counts, are read into one list of 64-bit numbers: except for arrays, the arguments have the same
 //! order in both.
 
 use std::ffi::{c_char, c_int};
@@ -51,7 +51,7 @@ impl Combiner {
         Self::Resized,
     ];
 
-    /// Whether a type of it belongs to the MPI, which then frees it itself.
+    /// Whether a type of this constructor belongs to the MPI, which frees it itself.
     pub(super) const fn is_predefined(self) -> bool {
         matches!(self, Self::Named | Self::F90Real | Self::F90Complex | Self::F90Integer)
     }
@@ -68,7 +68,7 @@ struct Lengths {
     types: i64,
 }
 
-/// What an MPI says of a type's bytes. As in `types.c`.
+/// Size and bounds of a type, according to the MPI. As in `types.c`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct TypeMeasures {
@@ -98,7 +98,7 @@ impl NamedType {
         self.kind as u8
     }
 
-    /// Whether a C `int` stands behind the elements.
+    /// Whether a C `int` follows the elements.
     pub(super) const fn has_int(self) -> bool {
         self.with_int != 0
     }
@@ -126,7 +126,7 @@ unsafe extern "C" {
     static striate_mpiio_long_double_digits: c_int;
 }
 
-/// The words of arrays' constructors.
+/// The constants of the array constructors.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ArrayConstants {
     pub(super) fortran: i64,
@@ -169,10 +169,10 @@ pub(super) fn check(call: &'static str, code: c_int) -> Result<(), TypeProblem> 
     if code == 0 { Ok(()) } else { Err(TypeProblem::Mpi { call, code }) }
 }
 
-/// What the MPI says of the type's bytes.
+/// Size and bounds of the type, according to the MPI.
 pub(super) fn measure(raw: MPI_Datatype) -> Result<TypeMeasures, TypeProblem> {
     let mut measures = TypeMeasures::default();
-    // SAFETY: the caller's handle is a datatype, or the MPI says that it is not.
+    // SAFETY: the caller's handle is a datatype, or the MPI returns an error.
     let code = unsafe { striate_mpiio_type_measures(raw, &raw mut measures) };
     check("MPI_Type_get_extent_x", code).map(|()| measures)
 }
@@ -183,10 +183,10 @@ pub(super) fn prepare_judge() -> bool {
     unsafe { striate_mpiio_type_judge() == 0 }
 }
 
-/// Whether the MPI would not communicate with the type: it is not committed. [`prepare_judge`] has
-/// succeeded.
+/// Whether the MPI refuses to communicate with the type, because it is not committed.
+/// [`prepare_judge`] has succeeded.
 pub(super) fn is_refused(raw: MPI_Datatype) -> bool {
-    // SAFETY: nothing is packed; the communicator is there.
+    // SAFETY: nothing is packed; the communicator exists.
     unsafe { striate_mpiio_type_is_refused(raw) != 0 }
 }
 
@@ -194,7 +194,7 @@ pub(super) fn is_refused(raw: MPI_Datatype) -> bool {
 #[derive(Debug)]
 pub(super) struct Child {
     pub(super) raw: MPI_Datatype,
-    /// Whether it is a reference of ours, which we give back.
+    /// Whether it is a reference that has to be released.
     is_ours: bool,
 }
 
@@ -227,7 +227,7 @@ pub(super) struct Contents {
 impl Envelope {
     pub(super) fn of(raw: MPI_Datatype) -> Result<Self, TypeProblem> {
         let mut lengths = Lengths::default();
-        // SAFETY: the caller's handle is a datatype, or the MPI says that it is not.
+        // SAFETY: the caller's handle is a datatype, or the MPI returns an error.
         let code = unsafe { striate_mpiio_type_envelope(raw, &raw mut lengths) };
         check("MPI_Type_get_envelope", code)?;
         let combiner = usize::try_from(lengths.combiner).ok();
@@ -239,7 +239,7 @@ impl Envelope {
     pub(super) fn contents(&self, raw: MPI_Datatype) -> Result<Contents, TypeProblem> {
         const CALL: &str = "MPI_Type_get_contents";
         let Lengths { integers, addresses, counts, types, .. } = self.lengths;
-        // An MPI may look at the address of a list without entries.
+        // An MPI may check the address of a list without entries.
         let room = |len: i64| len.max(1) as usize;
         let mut int_list: Vec<c_int> = vec![0; room(integers)];
         let mut address_list: Vec<i64> = vec![0; room(addresses)];
@@ -263,7 +263,7 @@ impl Envelope {
             children.push(Child { raw, is_ours });
         }
         let ints: Vec<i64> = int_list.into_iter().take(integers as usize).map(i64::from).collect();
-        // Large counts of arrays stand between the number of dimensions and what remains an int.
+        // Large counts of arrays are between the number of dimensions and the remaining ints.
         let before = match self.combiner {
             Combiner::Subarray => ints.len().min(1),
             Combiner::Darray => ints.len().min(3),

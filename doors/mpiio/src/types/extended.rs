@@ -1,8 +1,8 @@
 //! `long double` of x86 processors and IEEE's 128-bit format.
 //!
 //! Both have a sign, 15 bits of exponent and the same bias. The x87 stores the leading bit of the
-//! significand and 63 more; IEEE's format has 112 without it. The way out is exact, the way back
-//! rounds to the nearest, ties to even.
+//! significand and 63 more; IEEE's format has 112 without it. The conversion to IEEE's format is
+//! exact, the conversion back rounds to the nearest, ties to even.
 
 /// Bits that IEEE's significand has beyond the x87's.
 const BEYOND: u32 = 112 - 63;
@@ -20,7 +20,7 @@ pub(super) fn to_quad(image: [u8; 16]) -> [u8; 16] {
     let (exponent, fraction) = match (exponent, has_leading) {
         // A leading bit without an exponent means the smallest exponent.
         (0, true) => (1, fraction),
-        // The processor takes a number without its leading bit for none.
+        // The processor treats a number without its leading bit as invalid.
         (1..LARGEST, false) => (LARGEST, u128::from(QUIET) << BEYOND),
         (exponent, _) => (exponent, fraction),
     };
@@ -37,7 +37,7 @@ pub(super) fn from_quad(quad: [u8; 16]) -> [u8; 16] {
         LARGEST if fraction == 0 => (LARGEST, LEADING),
         LARGEST => {
             let payload = (fraction >> BEYOND) as u64;
-            // What remains must not look like infinity.
+            // The remaining bits must not look like infinity.
             (LARGEST, LEADING | if payload == 0 { QUIET } else { payload })
         }
         0 => {

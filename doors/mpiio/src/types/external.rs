@@ -1,8 +1,8 @@
-//! Memory as the stream of bytes that a file of external32 holds, and back.
+//! Conversion between memory and the stream of bytes of an external32 file.
 //!
-//! The file room asks for any part of the stream, cut anywhere. What it asks for is packed in
-//! pieces that stay in a core's cache, converted there, and never held as a whole; elements that a
-//! part cuts are converted alone, and on the way back kept until all their bytes have come.
+//! `striate_file` requests parts of the stream, cut at any byte. They are packed in pieces that
+//! stay in a core's cache and converted there; the whole stream is never in memory. Elements that
+//! are cut are converted one by one, and on reads kept until all their bytes have arrived.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -48,7 +48,7 @@ impl Layout {
         Ok(Self { packer, origin, dense, signature })
     }
 
-    /// The part of `range` that is converted next: whole elements behind the first, but for the
+    /// The part of `range` that is converted next: it ends at an element boundary, except for the
     /// last part.
     fn piece(&self, range: &Range<u64>) -> Range<u64> {
         if range.end - range.start <= PIECE {
@@ -73,7 +73,7 @@ impl Layout {
     }
 }
 
-/// Memory on its way to a file of external32.
+/// Memory that is converted and written to an external32 file.
 #[derive(Debug)]
 pub(crate) struct Outgoing<'a> {
     bytes: &'a [u8],
@@ -93,8 +93,8 @@ impl<'a> Outgoing<'a> {
         Ok(Self { bytes, layout, all_in_range: AtomicBool::new(true) })
     }
 
-    /// Whether every value that was asked for could be converted: of a `long` external32 has 4
-    /// bytes, of a wide character 2.
+    /// Whether every requested value could be converted: external32 has 4 bytes for a `long`, 2 for
+    /// a wide character.
     pub(crate) fn all_in_range(&self) -> bool {
         self.all_in_range.load(Ordering::Relaxed)
     }
@@ -125,8 +125,7 @@ impl<'a> Outgoing<'a> {
     }
 }
 
-/// Takes from a run what is treated alike: all elements that lie in `range` wholly, or one that
-/// does not.
+/// Takes from a run all elements that lie in `range` completely, or one that does not.
 fn next_part(rest: &mut Run, range: &Range<u64>) -> Option<(bool, Run)> {
     if rest.count == 0 {
         return None;
@@ -188,17 +187,17 @@ impl Gather for Outgoing<'_> {
     }
 }
 
-/// Memory that bytes of a file of external32 are on their way to.
+/// Memory that is filled from an external32 file.
 #[derive(Debug)]
 pub(crate) struct Incoming<'a> {
     bytes: &'a mut [u8],
     layout: Layout,
-    /// Elements of which a part has come, by their places in the file's stream.
+    /// Elements of which a part has arrived, by their positions in the file's stream.
     cut: HashMap<u64, PartialElement>,
     scratch: Vec<u8>,
 }
 
-/// An element of which a part has come.
+/// An element of which a part has arrived.
 #[derive(Clone, Copy, Debug, Default)]
 struct PartialElement {
     bytes: [u8; LONGEST],
@@ -241,7 +240,7 @@ impl<'a> Incoming<'a> {
         Ok(())
     }
 
-    /// Keeps bytes of one element until the rest has come.
+    /// Keeps bytes of one element until the rest has arrived.
     fn keep(&mut self, element: &Run, bytes: Range<usize>, part: &[u8]) -> Result<(), FileError> {
         let size = element.element.external() as usize;
         let cut = self.cut.entry(element.external).or_default();
@@ -269,7 +268,7 @@ impl Scatter for Incoming<'_> {
             let at = |range: &Range<u64>| {
                 (range.start - position) as usize..(range.end - position) as usize
             };
-            // Elements that are there as a whole end where the last one begins, if it is cut.
+            // The complete elements end where the last one begins, if that is cut.
             let whole_end = if last.external_end() > left.end { last.external } else { left.end };
             if element.external < left.start || whole_end <= left.start {
                 let range = left.start..left.end.min(element.external_end());

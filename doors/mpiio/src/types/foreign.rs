@@ -1,5 +1,5 @@
-//! Types as a file holds them whose representation the program itself defines: by the bytes that
-//! its predefined types have there.
+//! Datatypes in files with a data representation of the program, by the sizes that predefined types
+//! have there.
 
 use std::sync::Arc;
 
@@ -28,13 +28,13 @@ impl InFile {
         self.signature.items_within(self.size)
     }
 
-    /// How many of them are in the first `bytes` bytes as a whole.
+    /// How many of them are completely in the first `bytes` bytes.
     pub(crate) fn whole_items(&self, bytes: u64) -> u64 {
         self.signature.items_within(bytes)
     }
 }
 
-/// What the same calls of constructors make of predefined types of so many bytes.
+/// The type that results from the same constructor calls on predefined types of these sizes.
 pub(crate) fn in_file(
     raw: MPI_Datatype,
     bytes: &mut dyn FnMut(MPI_Datatype) -> Result<u32, TypeProblem>,
@@ -53,6 +53,6 @@ fn leaf(raw: MPI_Datatype, external: u32) -> Result<Part, TypeProblem> {
     let measures = envelope::measure(raw)?;
     let native = u32::try_from(measures.size).map_err(|_| TypeProblem::Constructor)?;
     let part = Part::elements(Element::Foreign { native, external }, 1)?.measured(&measures)?;
-    // Also where it is as long as in memory: there, copies may have gaps between them.
+    // Also if it has the same length as in memory, where copies may have gaps between them.
     Ok(Part { external: Some(Datatype::bytes(external.into())?), ..part })
 }

@@ -1,11 +1,11 @@
-//! MPI datatypes as descriptions of ours.
+//! Conversion of MPI datatypes to descriptions.
 //!
-//! [`describe`] follows a type back through the constructors that made it and calls ours instead;
-//! what it finds is checked against what the MPI says of the type, and stays with it. So a type is
-//! looked at once, and is concise from then on: nothing is ever flattened.
+//! [`describe`] decodes the constructor calls of a type and repeats them with those of
+//! `striate_datatype`; the result is checked against the size and bounds that the MPI reports, and
+//! cached with the type. So a type is converted once, and is never flattened.
 //!
 //! The bytes of a [`Described`] come in the order of MPI's typemap. In a file of external32 they
-//! may have other sizes and places, which [`Described::external`] tells; `external` converts.
+//! may have other sizes and displacements, which [`Described::external`] has; `external` converts.
 
 mod cache;
 mod element;
@@ -35,10 +35,10 @@ pub(crate) enum TypeProblem {
     /// There is none.
     #[error("the datatype is MPI_DATATYPE_NULL")]
     Null,
-    /// It may not be used yet.
+    /// It is not committed.
     #[error("the datatype is not committed")]
     NotCommitted,
-    /// The MPI did not say what it is.
+    /// A function of the MPI failed.
     #[error("{call} failed with code {code}")]
     Mpi {
         /// The function.
@@ -58,15 +58,15 @@ pub(crate) enum TypeProblem {
     /// A description cannot hold it.
     #[error(transparent)]
     Description(#[from] TypeError),
-    /// What the constructors make has not the bytes that the MPI counts.
+    /// The result of the constructors has another size than the MPI reports.
     #[error("the datatype has {ours} bytes, but the MPI says {theirs}")]
     Size {
-        /// Bytes that the constructors make.
+        /// Size of the result of the constructors.
         ours: u64,
-        /// Bytes that the MPI counts.
+        /// Size that the MPI reports.
         theirs: i64,
     },
-    /// external32 does not say how its elements are stored.
+    /// external32 does not define its elements.
     #[error("the datatype has elements that external32 does not define")]
     NoExternal,
 }
@@ -129,9 +129,9 @@ impl Described {
         }
     }
 
-    /// The type as a file of external32 holds it: what the same calls of constructors make of
-    /// elements with the sizes of external32. Counts of elements become other distances than in
-    /// memory, displacements in bytes stay what they are.
+    /// The type as a file of external32 holds it: the result of the same constructor calls on
+    /// elements with the sizes of external32. Strides in elements become other distances than in
+    /// memory, displacements in bytes stay the same.
     pub(crate) fn external(&self) -> Result<&External, TypeProblem> {
         if self.external.signature.is_known() {
             Ok(&self.external)
@@ -140,7 +140,7 @@ impl Described {
         }
     }
 
-    /// The same type, with its bytes in memory so far away from where they were.
+    /// The same type, with its bytes in memory displaced by this much.
     pub(crate) fn displaced(&self, by: i64) -> Result<Self, TypeProblem> {
         let datatype = self.datatype.displaced(by)?;
         Ok(Self {
@@ -152,7 +152,7 @@ impl Described {
         })
     }
 
-    /// The type to make others of.
+    /// The type as a part of other types.
     fn part(&self) -> Part {
         Part {
             native: self.datatype.clone(),
@@ -168,8 +168,8 @@ pub(crate) fn predefined(raw: MPI_Datatype) -> Option<&'static Described> {
     named::find(raw).map(|described| &**described)
 }
 
-/// The description of a datatype that a program gives to a call of MPI-IO. The first time it is
-/// made, and from then on found.
+/// The description of a datatype that a program gives to a call of MPI-IO. It is made at the first
+/// call, and then found in the cache.
 pub(crate) fn describe(raw: MPI_Datatype) -> Result<Arc<Described>, TypeProblem> {
     if let Some(described) = named::find(raw) {
         return Ok(Arc::clone(described));
@@ -188,7 +188,7 @@ pub(crate) fn describe(raw: MPI_Datatype) -> Result<Arc<Described>, TypeProblem>
     cache::keep(raw, Arc::new(Described::new(part, false)))
 }
 
-/// Whether the MPI takes the type for committed; if it cannot be asked, it is.
+/// Whether the type is committed; if the MPI cannot be asked, it is assumed to be.
 fn is_committed(raw: MPI_Datatype) -> bool {
     static JUDGE: OnceLock<bool> = OnceLock::new();
     !*JUDGE.get_or_init(envelope::prepare_judge) || !envelope::is_refused(raw)

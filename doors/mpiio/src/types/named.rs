@@ -15,7 +15,7 @@ use super::{Described, TypeProblem};
 /// Slots of the table: a power of two, a few times as many as there are types.
 const SLOTS: usize = 512;
 
-/// Open addressing: a type is in the slot of its handle's hash or in one of those behind.
+/// Open addressing: a type is in the slot of its handle's hash or in one of the next.
 struct Table {
     slots: Box<[Option<TableSlot>]>,
 }
@@ -36,7 +36,7 @@ pub(super) fn find(raw: MPI_Datatype) -> Option<&'static Arc<Described>> {
     slots.find(|slot| slot.bits == bits).map(|slot| &slot.described)
 }
 
-/// What tells one handle from another: a number, or an address.
+/// The identity of a handle: a number, or an address.
 pub(super) fn bits(raw: MPI_Datatype) -> usize {
     raw.0 as usize
 }
@@ -47,7 +47,8 @@ impl Table {
         for &named in envelope::named_types() {
             // SAFETY: a constant of the MPI binding.
             let null = unsafe { mpi::ffi::RSMPI_DATATYPE_NULL };
-            // What an MPI defines but does not have is null, or it cannot be measured.
+            // A type that an MPI defines but does not support is null, or its size cannot be
+            // determined.
             if bits(named.raw) == bits(null) {
                 continue;
             }
@@ -56,7 +57,7 @@ impl Table {
             let is_free =
                 |slot: &usize| table.slots[*slot].as_ref().is_none_or(|slot| slot.bits == bits);
             if let Some(slot) = table.probe(bits).find(is_free) {
-                // Two names of one type have the same elements: the first counts.
+                // Two names of one type have the same elements: the first is used.
                 table.slots[slot].get_or_insert(TableSlot { bits, described: Arc::new(described) });
             }
         }
@@ -92,7 +93,7 @@ fn elements(named: NamedType, measures: &TypeMeasures) -> Result<Part, TypeProbl
     }
     let int = Part::elements(Element::Number(INT as u8), 1)?;
     let signature = Signature::sequence([&first, &int].map(|part| Arc::clone(&part.signature)))?;
-    // As a C compiler lays out a struct of the two; outside, nothing is aligned.
+    // As a C compiler lays out a struct of the two; in external32 nothing is aligned.
     let native = Datatype::structure(&[
         (1, 0, first.native.clone()),
         (1, of_kind.next_multiple_of(INT) as i64, int.native.clone()),

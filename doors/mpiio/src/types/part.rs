@@ -1,4 +1,4 @@
-//! A type on its way from MPI's constructors to ours.
+//! An MPI type during its conversion to a description.
 
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ use super::signature::Signature;
 pub(super) struct Part {
     /// Its bytes in memory.
     pub(super) native: Datatype,
-    /// Its bytes in a file of external32, if they do not lie as they do in memory. There the type
-    /// is what the same calls of constructors make of elements of other sizes.
+    /// Its bytes in a file of external32, if its layout differs from that in memory. There the type
+    /// is the result of the same constructor calls on elements of other sizes.
     pub(super) external: Option<Datatype>,
     pub(super) signature: Arc<Signature>,
 }
 
 impl Part {
-    /// Elements that lie together.
+    /// Contiguous elements.
     pub(super) fn elements(element: Element, count: u64) -> Result<Self, TypeProblem> {
         let signature = Signature::run(element, count)?;
         let native = Datatype::bytes(signature.native())?;
@@ -33,14 +33,14 @@ impl Part {
         Ok(Self { native, external, signature })
     }
 
-    /// What a constructor makes of this type alone.
+    /// The result of a constructor on this type alone.
     pub(super) fn made_into(
         &self,
         constructor: impl Fn(&Datatype) -> Result<Datatype, TypeError>,
     ) -> Result<Self, TypeProblem> {
         let native = constructor(&self.native)?;
         let external = self.external.as_ref().map(&constructor).transpose()?;
-        // Whatever it does with places, it takes the type a whole number of times.
+        // Whatever the displacements, the result has the type a whole number of times.
         let copies = native.size().checked_div(self.native.size()).unwrap_or(0);
         let signature = self.signature.repeated(copies)?;
         Ok(Self { native, external, signature })
@@ -73,8 +73,8 @@ impl Part {
         }
     }
 
-    /// The same with the bounds that the MPI gives it. The MPIs pad extents in different ways, and
-    /// keep bounds of inner types or do not: what the program's MPI says is what the program means.
+    /// The same with the bounds that the MPI gives it. MPI implementations differ in the padding of
+    /// extents and in keeping bounds of inner types: the bounds of the program's MPI are used.
     ///
     /// True bounds are not compared: MPICH counts parts without data, and Open MPI errs when a
     /// stride is minus one byte.
@@ -94,8 +94,8 @@ impl Part {
 /// Most runs of a struct that is listed run by run.
 const MAX_RUNS: u64 = 1 << 24;
 
-/// A struct. What has more different parts than a description may have, as the accesses that a
-/// library collects until they are many, is a list of its runs.
+/// A struct. A struct with more different parts than a description may have, such as many accesses
+/// that a library has collected, is a list of its runs.
 fn struct_of(fields: &[(u64, i64, Datatype)]) -> Result<Datatype, TypeError> {
     let made = Datatype::structure(fields);
     if !matches!(made, Err(TypeError::TooManyLoops { .. })) {

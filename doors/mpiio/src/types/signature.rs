@@ -1,8 +1,9 @@
-//! Which elements a type's stream consists of, in the order of its typemap, without their places.
+//! The type signature: the elements of a type's stream, in the order of its typemap, without
+//! displacements.
 //!
 //! A [`Signature`] is a tree of repetitions and sequences over runs of equal elements, never longer
-//! than the type itself: an array of a billion doubles is one run. It tells where in the stream of
-//! memory an element lies that is found in the stream of external32, and how it is converted.
+//! than the type itself: an array of a billion doubles is one run. It maps positions in the stream
+//! of external32 to positions in the stream of memory, and gives the conversion of each element.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -42,7 +43,7 @@ struct Item {
     of: Arc<Signature>,
 }
 
-/// Elements of one kind, one behind the other in both streams.
+/// Elements of one kind, contiguous in both streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Run {
     pub(super) element: Element,
@@ -116,7 +117,7 @@ impl Signature {
         }))
     }
 
-    /// One behind the other.
+    /// Concatenation.
     pub(super) fn sequence(
         parts: impl IntoIterator<Item = Arc<Self>>,
     ) -> Result<Arc<Self>, TypeError> {
@@ -183,7 +184,7 @@ impl Signature {
         self.known
     }
 
-    /// How many elements are in the first `bytes` bytes of the stream of external32 as a whole.
+    /// How many elements are completely in the first `bytes` bytes of the stream of external32.
     pub(super) fn items_within(&self, bytes: u64) -> u64 {
         match &self.shape {
             Shape::Run { element, count } => (bytes / element.external()).min(*count),

@@ -1,7 +1,8 @@
-//! From the calls that made an MPI type to ours, call by call.
+//! The conversion of an MPI type: its constructor calls are decoded, and repeated with the
+//! constructors of `striate_datatype`.
 //!
-//! Numbers of arguments come from the MPI, so a list that is shorter than the call says is an MPI
-//! that we do not understand, never a panic.
+//! Numbers of arguments come from the MPI, so a list that is shorter than expected is an error of
+//! an unsupported MPI, never a panic.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -19,7 +20,7 @@ use super::{TypeProblem, cache, named};
 /// stack.
 const MAX_NESTING: u32 = 256;
 
-/// Finds parts that need not be taken apart.
+/// Finds parts that need not be decoded.
 type LeafFinder<'a> = dyn FnMut(MPI_Datatype) -> Result<Option<Part>, TypeProblem> + 'a;
 
 /// A derived type or one of Fortran's parameterised ones.
@@ -33,7 +34,7 @@ pub(super) fn describe(raw: MPI_Datatype, envelope: &Envelope) -> Result<Part, T
     })
 }
 
-/// What the constructors of a type make of other leaves.
+/// The result of a type's constructors on other leaves.
 pub(super) fn made_of(raw: MPI_Datatype, leaves: &mut LeafFinder<'_>) -> Result<Part, TypeProblem> {
     known(raw, 0, leaves)
 }
@@ -86,7 +87,7 @@ fn structure(
     if children.len() != lengths.len() {
         return Err(TypeProblem::Constructor);
     }
-    // Fields of one type are often many.
+    // There are often many fields of one type.
     let mut parts: HashMap<usize, Part> = HashMap::new();
     let mut fields = Vec::with_capacity(children.len());
     for ((&length, &displacement), child) in lengths.iter().zip(displacements).zip(children) {

@@ -1,5 +1,5 @@
-// Many small collective calls, one after the other: ranks stop to meet for them, and what they write waits for more.
-// Nothing of it may show.
+// Many small collective calls in a row: ranks skip their synchronisation, and small writes wait to
+// be combined. Nothing of it may show.
 #include "check.h"
 #include <unistd.h>
 
@@ -71,7 +71,7 @@ int main(int argc, char **argv) {
         MPI_Finalize();
         return 0;
     }
-    // Another opening shows what was written, although nobody has synchronised anything.
+    // Another handle shows what was written, although no rank has synchronised the file.
     MPI_Barrier(MPI_COMM_WORLD);
     CHECK(MPI_File_open(MPI_COMM_SELF, argv[1], MPI_MODE_RDONLY, MPI_INFO_NULL, &other));
     CHECK(MPI_File_get_size(other, &length));

@@ -1,4 +1,5 @@
-// Wrong arguments: the error class that the standard names, on the ranks that it names, and nobody waits for ever.
+// Wrong arguments: the error class that the standard names, on the ranks that it names, and no rank
+// waits for ever.
 #include "check.h"
 #include <unistd.h>
 
@@ -50,7 +51,7 @@ int main(int argc, char **argv) {
     FAILS(MPI_ERR_TYPE, MPI_File_write_at(file, 0, data, 1, vector, &status));
     FAILS(MPI_ERR_TYPE, MPI_File_set_view(file, 0, MPI_INT, vector, "native", MPI_INFO_NULL));
     MPI_Type_commit(&vector);
-    // Of a collective call: the rank with the wrong argument, and those who would wait for it.
+    // Of a collective call: the rank with the wrong argument, and the ranks that would wait for it.
     FAILS(MPI_ERR_COUNT, MPI_File_write_at_all(file, 0, data, rank == 0 ? -1 : 1, MPI_INT, &status));
     FAILS(MPI_ERR_COUNT, MPI_File_read_all(file, data, rank == size - 1 ? -1 : 1, MPI_INT, &status));
     FAILS(MPI_ERR_ARG, MPI_File_write_at_all(file, rank == 0 ? -4 : 4, data, 1, MPI_INT, &status));

@@ -94,7 +94,7 @@ pub(crate) struct CreatedType(pub(crate) MPI_Datatype);
 
 impl Drop for CreatedType {
     fn drop(&mut self) {
-        // SAFETY: made by a constructor, and nobody else has it.
+        // SAFETY: made by a constructor, and not shared.
         ok(unsafe { ffi::MPI_Type_free(&raw mut self.0) });
     }
 }

@@ -86,7 +86,7 @@ fn control(
         | libc::F_OFD_SETLKW
         | libc::F_OFD_GETLK
         | libc::F_SETLEASE => {
-            // Others want to see what is there.
+            // Other processes want to see the data.
             drop(call);
             let detail = lock(command, argument);
             Some(stack_entry::shared(Function::Fcntl, descriptor, act, |_| detail))

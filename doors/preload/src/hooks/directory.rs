@@ -1,4 +1,4 @@
-//! Listing directories: stages hear of it before.
+//! Listing directories: stages are notified before.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
@@ -7,13 +7,13 @@ use striate_stack::{Action, Detail, Function, Kind, Op, Target};
 use crate::path::{self, PathBuffer};
 use crate::stack_entry::{self, NoticePolicy, ReturnValue, StackEntry, noticed_name};
 
-/// Lists a directory, after stages have heard of it.
+/// Lists a directory, after stages were notified.
 fn list<R: ReturnValue>(directory: c_int, name: *const c_char, real: impl FnOnce() -> R) -> R {
     let how = (Function::Opendir, NoticePolicy::Implied);
     noticed_name(how, (directory, name), real, |_| Detail::default())
 }
 
-/// Lists the directory of a descriptor, after stages have heard of it.
+/// Lists the directory of a descriptor, after stages were notified.
 fn list_descriptor<R: ReturnValue>(descriptor: c_int, real: impl FnOnce() -> R) -> R {
     let wanted = stack_entry::stack().is_some_and(|stack| stack.wants(Kind::ReadDirectory));
     let Some(entered) = wanted.then(StackEntry::by_name).flatten() else { return real() };

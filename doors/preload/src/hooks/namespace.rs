@@ -114,7 +114,7 @@ hooks! {
         }
     }
 
-    // A file, or else a directory. What is neither is told why it is not removed as a file.
+    // A file, or else a directory. Otherwise the error is that of removing a file.
     fn [remove](name: *const c_char) -> c_int, real {
         let removed = remove_one(Function::Remove, libc::AT_FDCWD, name, 0);
         let Some(answer) = removed else { return real(name) };

@@ -1,5 +1,5 @@
-//! Calls that stages do not take part in, but hear of before: what they hold back has to be there.
-//! What came of them is told after.
+//! Calls that stages are only notified of: before the call, so that they can write out what they
+//! buffer, and afterwards, with its result.
 
 use std::ffi::{OsStr, c_char, c_int, c_uint, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -73,7 +73,7 @@ unsafe fn text<'d>(text: *const c_char) -> Option<&'d Path> {
     Some(Path::new(OsStr::from_bytes(text.to_bytes())))
 }
 
-/// `link` and `linkat`: stages hear of both names.
+/// `link` and `linkat`: stages are notified of both names.
 ///
 /// # Safety
 /// The names are null or C strings.

@@ -21,14 +21,14 @@ fn adopt(entered: &StackEntry, file: Arc<OpenFile>) -> RawFd {
         let _ = entered.share(&file);
     }
     if let Err(file) = descriptor_table::put(entered.stack, descriptor, file) {
-        // There is no place for it: it stays open, and stages do not hear of it any more.
+        // The table has no room for it: it stays open, and stages do not see it any more.
         let _ = entered.share(&file);
     }
     descriptor
 }
 
-/// Opens a name, through the stack if it is for stages. Who is told to list a directory hears of it
-/// here already: it may be listed by ways that we do not see.
+/// Opens a name, through the stack if it is for stages. Stages that are notified of listings are
+/// notified here already: the directory may be listed by calls that are not intercepted.
 fn open_or(
     function: Function,
     (directory, name): (c_int, *const c_char),

@@ -1,4 +1,4 @@
-//! `dprintf` and its forms. The C library writes what they print by itself, so the file is shared
+//! `dprintf` and its variants. The C library writes their output itself, so the file is shared
 //! first.
 
 use std::ffi::{c_char, c_int, c_void};

@@ -1,4 +1,4 @@
-//! Limits of the process, as far as stages have to know them.
+//! Changes of the resource limits of the process that stages must know.
 
 use std::ffi::{c_int, c_uint};
 

@@ -1,4 +1,4 @@
-//! Dispositions of signals, as the program knows them.
+//! Signal dispositions, as the program sees them.
 
 use std::ffi::c_int;
 

@@ -1,4 +1,4 @@
-//! Asking for sizes, times and the like.
+//! `stat` and its variants.
 
 use std::ffi::{c_char, c_int, c_uint};
 

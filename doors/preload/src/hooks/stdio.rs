@@ -1,6 +1,6 @@
 //! Streams (`fopen`). The C library's own streams do not call functions that a library could
 //! define, so streams on files that stages want are made with `fopencookie`: buffering and
-//! formatting are the C library's, and what reaches the file is a call of ours.
+//! formatting are the C library's, and its reads, writes and seeks call functions of this library.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;

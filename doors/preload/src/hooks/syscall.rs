@@ -6,7 +6,7 @@ use super::{close, copy, data, descriptor, namespace, open, rlimit, size, stat};
 use crate::stack_entry::Shared;
 use crate::{fork, stack_entry};
 
-/// Descriptors above this, and arguments of calls that we do not know, are no descriptors.
+/// Arguments above this, and those of unknown calls, are not descriptors.
 const fn number(argument: c_ulong) -> c_int {
     argument as c_int
 }
@@ -70,7 +70,7 @@ hooks! {
     }
 }
 
-/// What has to be done before calls that we do not take.
+/// Preparation for calls that are not handled by stages.
 fn before(call: c_long, first: c_ulong) {
     match call {
         #[cfg(target_arch = "x86_64")]

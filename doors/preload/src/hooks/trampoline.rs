@@ -1,6 +1,5 @@
 //! Functions that cannot be defined in Rust: they return twice, or take arguments that only the C
-//! library can read. Something is done first, and then the C library's is jumped to as if we had
-//! not been there.
+//! library can read. They do their work first, and then jump to the function of the C library.
 
 use std::arch::naked_asm;
 use std::ffi::{c_int, c_long};
@@ -87,7 +86,7 @@ extern "C" fn before_lending() {
     fork::before_lending();
 }
 
-/// `clone(function, stack, flags, …)`: threads are no new processes.
+/// `clone(function, stack, flags, …)`: threads are not new processes.
 extern "C" fn before_clone(_function: c_long, _stack: c_long, flags: c_int) {
     if flags & libc::CLONE_THREAD == 0 {
         fork::before_lending();

@@ -1,5 +1,5 @@
-//! Wide characters on streams of ours. The C library has none on streams of `fopencookie`, so here
-//! they are made of its functions for bytes.
+//! Wide characters on streams of this library. The C library has none on streams of `fopencookie`,
+//! so they are converted here to calls of its byte functions.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;

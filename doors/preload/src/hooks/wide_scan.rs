@@ -1,8 +1,8 @@
-//! `fwscanf` and its kin on streams of ours.
+//! `fwscanf` and its variants on streams of this library.
 //!
-//! How much they read cannot be known without doing what they do. So the C library does it, on a
-//! stream of its own on the same file, and ours goes on where that one has stopped. Nothing is held
-//! back of the file from then on: the other stream reads it without us.
+//! How much they read is only known after scanning. So the C library scans, on a second stream on
+//! the same file, and the first stream continues where that one has stopped. Nothing of the file is
+//! buffered from then on, because the second stream bypasses the stages.
 
 use std::ffi::{c_int, c_void};
 

@@ -137,7 +137,7 @@ int main(void)
     dup2(out, 1);
     show("out");
 
-    /* Names that nobody has chosen. */
+    /* Names that the program did not choose. */
     char name[] = "tmp-XXXXXX", suffixed[] = "tmp-XXXXXX.txt", wrong[] = "tmp-XXXX";
     int t = mkstemp(name), u = mkstemps(suffixed, 4);
     SAY(t > 0);
@@ -151,7 +151,7 @@ int main(void)
     SAY(pread(t, bytes, 9, 0));
     printf("%.9s\n", bytes);
 
-    /* Memory where nobody has any. */
+    /* Memory that is not mapped. */
     void *nowhere[] = {NULL, (void *)1, (void *)4095, (void *)(intptr_t)-4096};
     for (int n = 0; n < 4; n++) {
         struct iovec vector = {nowhere[n], 4};

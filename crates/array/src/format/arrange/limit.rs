@@ -120,7 +120,7 @@ pub enum LimitError {
         format: Format,
     },
     /// A variable would end beyond the largest file.
-    #[error("variable '{variable}' would end beyond 2^63 - 1 bytes, where no file reaches")]
+    #[error("variable '{variable}' would end beyond 2^63 - 1 bytes, which no file can reach")]
     End {
         /// The variable.
         variable: String,

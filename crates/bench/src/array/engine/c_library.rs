@@ -1,5 +1,4 @@
-//! What the two libraries written in C have in common: definitions, and the check of what is given
-//! to them.
+//! The common part of the two C libraries: definitions, and checks of the arguments passed to them.
 
 use std::ffi::{CString, c_int};
 use std::io;

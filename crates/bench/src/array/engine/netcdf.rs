@@ -1,5 +1,5 @@
-//! netCDF's serial library, in the classical way: every rank sends its part to rank 0, which alone
-//! has the file, and gets it from there.
+//! netCDF's serial library: every rank sends its part to rank 0, which alone has the file open, and
+//! receives its part from there.
 
 #[cfg(netcdf)]
 mod dataset;

@@ -1,6 +1,5 @@
-//! PnetCDF: the peer, through MPI-IO. It takes elements only one after the other and of the type
-//! that they are given as, so what is not so in memory is packed by hand first, as programs do;
-//! that counts.
+//! PnetCDF, the peer, through MPI-IO. It needs contiguous elements in memory, so noncontiguous ones
+//! are packed first, as programs do; this is part of the measured time.
 
 #[cfg(pnetcdf)]
 mod dataset;

@@ -1,5 +1,5 @@
 //! The limit: every rank writes the same bytes in one piece with plain `pwrite`, in the machine's
-//! order of bytes, and nothing else. Its files are no datasets.
+//! byte order. The files are not datasets.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;

@@ -1,4 +1,4 @@
-//! Our own datasets.
+//! Datasets of Striate.
 
 use std::path::Path;
 use std::time::Duration;

@@ -226,7 +226,7 @@ impl FlashIo {
         Ok(FilePlan { name: file.name(), schema, steps: vec![calls] })
     }
 
-    /// A variable of the cells that are no guard cells.
+    /// A variable of the cells other than guard cells.
     fn inner(&self, variable: u64) -> Result<StridedElements, ArrayBenchError> {
         let [guard, zones, blocks] =
             [self.guard, self.zones, self.blocks].map(|number| number as usize);

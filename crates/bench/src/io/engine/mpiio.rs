@@ -1,4 +1,4 @@
-//! MPI's own files: the peer that ships with the MPI of this job.
+//! MPI-IO of the MPI library of this job, as a peer.
 
 use std::path::Path;
 

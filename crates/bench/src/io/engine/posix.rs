@@ -1,4 +1,4 @@
-//! The limit: plain `pwrite` and `pread` of every piece, by every rank, and nothing else.
+//! The limit: plain `pwrite` and `pread` of every piece, by every rank.
 //!
 //! For large pieces this is what the system can do; for small ones it is what a naive program does.
 

@@ -1,4 +1,4 @@
-//! Our own files.
+//! Files of Striate.
 
 use std::path::Path;
 use std::sync::Arc;

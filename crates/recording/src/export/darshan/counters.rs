@@ -1,4 +1,4 @@
-//! [`Counters`]: those of one file in one process, by Darshan's definitions.
+//! [`Counters`]: the counters of one file in one process, by Darshan's definitions.
 
 use striate_trace::{Call, Record};
 

@@ -1,4 +1,4 @@
-//! What calls of the kernel are as records.
+//! Conversion of system calls to records.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -21,9 +21,9 @@ use crate::constants::{
 #[derive(Debug)]
 pub(super) enum Handled {
     Records(Vec<ConvertedCall>),
-    /// It is on something that is no file, or was not seen to be opened.
+    /// It is on a descriptor that is not a file, or whose open was not seen.
     Elsewhere,
-    /// It is no operation on a file.
+    /// It is not an operation on a file.
     Skipped,
     /// Its arguments make no sense.
     Malformed,
@@ -77,7 +77,7 @@ impl Handler<'_> {
                 let file = self.kernel.file(self.task, number, None);
                 from = file.map(|file| file.file.path.clone());
             } else if let (libc::AT_FDCWD, Some(current)) = (number, &from) {
-                // `-y` tells the current directory.
+                // `-y` shows the current directory.
                 if let Some(task) = self.kernel.tasks.get(&self.task) {
                     task.directory.replace(Some(current.clone()));
                 }
@@ -220,7 +220,7 @@ impl Handler<'_> {
         Some(self.one(function, Call::Open { file, path, flags: bits, mode, size }))
     }
 
-    /// Takes a descriptor away; how that is told.
+    /// Removes a descriptor; returns the call to record.
     fn closed(&mut self, number: i32) -> Option<RecordedCall> {
         let table = &self.kernel.tasks.get(&self.task)?.table;
         let taken = table.borrow_mut().remove(&number)?;
@@ -233,7 +233,7 @@ impl Handler<'_> {
         if self.kernel.file(self.task, number, path).is_none() {
             return Some(Handled::Elsewhere);
         }
-        // Whatever is returned, the descriptor is gone, unless there was none.
+        // Whatever is returned, the descriptor is closed, unless there was none.
         Some(match self.closed(number) {
             Some(call) => self.one(Function::Close, call),
             None => Handled::Elsewhere,
@@ -380,14 +380,14 @@ impl Handler<'_> {
         Some(self.one(function, Call::Stat { of, flags, size, mode }))
     }
 
-    /// The sort of a file and its permissions that a structure in an argument tells.
+    /// The file type and permissions in a structure argument.
     fn mode(&self, place: usize, name: &str) -> Option<u32> {
         self.outcome.ok()?;
         let mode = flags(SORTS, field(self.word(place)?, name)?).cast_unsigned();
         (mode & libc::S_IFMT != 0).then_some(mode)
     }
 
-    /// The size that a structure in an argument tells.
+    /// The size in a structure argument.
     fn size(&self, place: usize, name: &str) -> Option<u64> {
         self.outcome.ok()?;
         field(self.word(place)?, name).and_then(unsigned)
@@ -585,7 +585,7 @@ impl Handler<'_> {
         Some(self.noted(Function::Chdir, of, Detail::default()))
     }
 
-    /// `getcwd` is no operation on a file, but it says where the task is.
+    /// `getcwd` is not an operation on a file, but it returns the current directory of the task.
     fn current_directory(&mut self) -> Option<Handled> {
         if self.outcome.is_ok() {
             let current = path_of(string(self.word(0)?)?);
@@ -685,7 +685,7 @@ impl Handler<'_> {
                 Detail::default().with_text(Some(path_of(string(self.word(0)?)?).into()))
             }
             Function::Readlink => {
-                // strace shortens it unless it is told otherwise.
+                // strace truncates it by default.
                 let text = string(self.word(next)?).filter(|_| self.outcome.is_ok());
                 let text = text.filter(|text| Ok(text.len() as u64) == self.outcome);
                 Detail::numbers(&[self.unsigned(next + 1)?])

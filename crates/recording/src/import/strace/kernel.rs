@@ -1,5 +1,5 @@
-//! [`Kernel`]: what the kernel knew of tasks, their descriptors and directories, followed call by
-//! call.
+//! [`Kernel`]: a model of the kernel's state of tasks, their descriptors and directories, updated
+//! call by call.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
@@ -148,7 +148,7 @@ impl Kernel {
     }
 
     /// The file behind a descriptor of a task. One that was open before is known by the path that
-    /// `-y` tells.
+    /// `-y` prints.
     pub(super) fn file(
         &mut self,
         id: u32,
@@ -213,8 +213,8 @@ fn preopened_in(table: &BTreeMap<i32, Descriptor>) -> Vec<PreopenedFile> {
     preopened.into_values().collect()
 }
 
-/// Whether descriptors of a path are no files that could be made elsewhere: devices, what the
-/// kernel tells of itself, and memory.
+/// Whether descriptors of a path are not files that could be created elsewhere: devices,
+/// pseudo-files of the kernel, and memory.
 pub(super) fn is_of_the_system(path: &Path) -> bool {
     let special = ["/dev", "/proc", "/sys"].iter().any(|special| path.starts_with(special));
     special && !path.starts_with("/dev/shm")

@@ -1,4 +1,4 @@
-//! Lines of strace, taken apart.
+//! Parsing of strace's lines.
 
 /// A line: the task, the time, and what follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub(super) enum Body<'l> {
     Resumed(&'l str, &'l str),
     /// The task has ended.
     Exited,
-    /// A signal, or something that strace tells of itself.
+    /// A signal, or a message of strace itself.
     Note,
 }
 
@@ -109,7 +109,7 @@ fn time(text: &str) -> (Time, &str) {
         return (Time::At(time), rest);
     }
     match nanoseconds(word) {
-        // No clock tells so early a time: it is the time since the line before.
+        // No clock shows so early a time: it is the time since the line before.
         Some(time) if time < 100_000_000_000_000_000 => (Time::After(time), rest),
         Some(time) => (Time::At(time), rest),
         None => (Time::Unknown, text),
@@ -149,7 +149,7 @@ pub(super) struct FinishedCall<'l> {
     pub(super) name: &'l str,
     pub(super) arguments: Vec<&'l str>,
     pub(super) returned: Returned,
-    /// Nanoseconds that it took, if that is told.
+    /// Its duration in nanoseconds, if it is in the line.
     pub(super) duration: Option<u64>,
     /// What stands behind the number that was returned: with `-y`, the path of a new descriptor.
     pub(super) path: Option<Vec<u8>>,

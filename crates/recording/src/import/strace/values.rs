@@ -1,4 +1,4 @@
-//! Arguments of calls as strace writes them.
+//! Parsing of the arguments of calls, as strace prints them.
 
 use crate::constants;
 
@@ -34,7 +34,8 @@ pub(super) fn descriptor(text: &str) -> Option<(i32, Option<Vec<u8>>)> {
         digits => digits.parse().ok()?,
     };
     let path = rest.strip_prefix('<').and_then(|rest| rest.rsplit_once('>')).map(|(path, _)| path);
-    // Links of what is no file look like `pipe:[123]`; devices have their numbers behind them.
+    // Links of descriptors other than files look like `pipe:[123]`; those of devices are followed
+    // by their numbers.
     let path = path.filter(|path| path.starts_with('/') && !path.ends_with('>'));
     Some((number, path.map(|path| unescaped(path.strip_suffix(" (deleted)").unwrap_or(path)))))
 }

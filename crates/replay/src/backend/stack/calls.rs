@@ -59,7 +59,7 @@ fn with(did: Execution, more: u64) -> Execution {
     }
 }
 
-/// A call of which stages were only told.
+/// A call that stages were only notified of.
 pub(super) fn noted(told: Execution) -> Execution {
     match told {
         Execution::Made(_, took) => Execution::Noted(took),
@@ -395,7 +395,7 @@ impl CallInProgress<'_> {
             Traced::Notice { .. } => {
                 let told = timed(|| self.call(file, Action::Notice { of: FileOrName::File(file) }));
                 let mut settling = 0;
-                // Others want to see what is there.
+                // Other processes want to see the data.
                 if matches!(
                     self.record.function,
                     Function::Flock

@@ -1,9 +1,9 @@
 //! [`Locks`]: locks of a recorded process on parts of files.
 //!
 //! Such a lock belongs to a process, and ends when that closes any descriptor of the file. Here all
-//! recorded processes are one. So each of them has a descriptor of its own for the locks of a file,
-//! and locks that belong to that one (`F_OFD_SETLK`): between recorded processes they are what they
-//! were.
+//! recorded processes are one. So each of them has a separate descriptor for the locks of a file,
+//! and the locks belong to that descriptor (`F_OFD_SETLK`): they exclude each other as between the
+//! recorded processes.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};

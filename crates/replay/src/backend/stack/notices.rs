@@ -1,4 +1,4 @@
-//! Calls that stages only have notice of: they are told, and the call is made.
+//! Calls that stages are only notified of: stages are notified, and the call is made.
 
 use std::ffi::CString;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
@@ -99,7 +99,7 @@ impl CallInProgress<'_> {
             route: file.route(),
             action: Action::Notice { of: FileOrName::File(file) },
         };
-        // Others want to see what is there.
+        // Other processes want to see the data.
         let before = || match function {
             Function::Flock | Function::Fcntl | Function::Splice | Function::Other => {
                 let _ = self.replayed.stack.share(file);
@@ -347,7 +347,7 @@ impl CallInProgress<'_> {
         Ok(done as u64)
     }
 
-    /// Stages are told, and the directory is listed.
+    /// Stages are notified, and the directory is listed.
     pub(super) fn list(&self, path: &Path) -> Execution {
         let name = Root::c_relative(path);
         let route = self.replayed.stack.route(path);
@@ -373,7 +373,7 @@ impl CallInProgress<'_> {
         told
     }
 
-    /// Stages are told, and the file is mapped for a moment.
+    /// Stages are notified, and the file is mapped for a moment.
     pub(super) fn map(
         &self,
         file: &Arc<OpenFile>,

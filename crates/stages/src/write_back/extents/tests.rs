@@ -1,4 +1,4 @@
-//! Extents against a map of single bytes.
+//! Tests of extents against a map of single bytes.
 
 use std::collections::BTreeMap;
 

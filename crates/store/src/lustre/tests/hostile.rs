@@ -1,4 +1,4 @@
-//! Bytes that are no layout: refused, without a panic and without much memory.
+//! Tests: malformed layouts are refused, without a panic and without much memory.
 
 use proptest::prelude::*;
 
@@ -54,7 +54,7 @@ fn errors_say_what_is_wrong() {
     assert_eq!(text(&[]), "the layout has 0 bytes where 4 are needed");
     assert_eq!(
         text(b"not a layout at all, but some text"),
-        "0x6e6f7420 is the mark of no layout that is known"
+        "0x6e6f7420 is not the magic number of a known layout"
     );
     assert!(text(&vec![0; (1 << 16) + 1]).contains("65536 at most"));
     // One of the joined files of Lustre 1.

@@ -1,4 +1,4 @@
-//! Opening files: on a Lustre that is not there, and on file systems that are.
+//! Tests of opening files: on a simulated Lustre, and on real file systems.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;

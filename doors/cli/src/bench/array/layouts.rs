@@ -9,15 +9,15 @@ use super::super::workloads::size;
 use crate::CommandError;
 use crate::number::counted;
 
-/// Bytes per second of a server, unless told otherwise: less than this program can serve.
+/// Bytes per second of a server by default: less than this program can serve.
 const BANDWIDTH: u64 = 16 << 20;
 
-/// Options that say how a dataset is laid out.
+/// Options for the layout of a dataset.
 #[derive(Debug, Args)]
 pub(super) struct LayoutArgs {
-    /// How datasets lie on the servers of --servers, of which one is slow, in turn: plain (one
-    /// file over all), partitioned (a partition on each), chosen (servers are probed, and
-    /// those that are fast enough get a partition), healthy (as chosen, while no server is
+    /// Layouts of the datasets on the servers of --servers, of which one is slow, in turn: plain
+    /// (one file striped over all), partitioned (a partition on each), chosen (servers are probed,
+    /// and those that are fast enough get a partition), healthy (as chosen, while no server is
     /// slow)
     #[arg(
         long,
@@ -27,11 +27,11 @@ pub(super) struct LayoutArgs {
         requires = "servers"
     )]
     layouts: Vec<String>,
-    /// How many times slower than the others one server is on average. The factor is drawn anew
-    /// for each repetition, uniformly from 5/9 to 13/9 of this: from 5 to 13 if it is 9
+    /// Average factor by which one server is slower than the others. The factor is drawn for each
+    /// repetition, uniformly from 5/9 to 13/9 of this value: from 5 to 13 if it is 9
     #[arg(long, value_name = "FACTOR", default_value_t = 9.0, value_parser = factor)]
     straggler: f64,
-    /// What these factors are drawn from; the same ones come again with the same seed
+    /// Seed of these random factors; the same seed gives the same factors
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Bytes that a probe writes to each server

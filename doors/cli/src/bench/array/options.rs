@@ -1,4 +1,4 @@
-//! What the benchmarks of datasets have in common: options, and the run over ranks.
+//! The common part of the benchmarks of datasets: options, and the run over ranks.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,10 +26,10 @@ pub(super) struct CommonArgs {
     /// Ranks: threads, unless mpiexec started the program
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=4096))]
     ranks: Option<u64>,
-    /// Whose library, in turn: striate, pnetcdf (on top of the MPI-IO that MPI takes),
-    /// pnetcdf-ompio, pnetcdf-romio, netcdf (serial: rank 0 writes for all), raw (plain pwrite
-    /// of as many bytes, in one piece per rank). By default striate, and pnetcdf in an MPI job
-    /// if it was built in
+    /// Libraries, in turn: striate, pnetcdf (with the MPI-IO implementation that MPI selects),
+    /// pnetcdf-ompio, pnetcdf-romio, netcdf (serial: rank 0 writes for all), raw (plain pwrite of
+    /// as many bytes, in one piece per rank). By default striate, and pnetcdf in an MPI job if it
+    /// was built in
     #[arg(short = 'a', long, value_name = "API", value_delimiter = ',', ignore_case = true)]
     api: Vec<String>,
     /// Repetitions of everything; the results are medians
@@ -42,18 +42,18 @@ pub(super) struct CommonArgs {
     /// The format of the files: cdf1, cdf2 or cdf5
     #[arg(long, value_name = "FORMAT", default_value = "cdf5")]
     format: Format,
-    /// A hint for the datasets of all libraries that take some, by PnetCDF's names, ROMIO's or
-    /// ours; may be given again
+    /// A hint for the datasets, passed to all libraries that accept hints, with PnetCDF's, ROMIO's
+    /// or Striate's name; may be repeated
     #[arg(long = "hint", value_name = "NAME=VALUE", value_parser = hint)]
     hints: Vec<(String, String)>,
-    /// A write ends when its data is durable
+    /// Include making the data durable in a write
     #[arg(short = 'e', long)]
     fsync: bool,
     /// Do not verify
     #[arg(long)]
     no_verify: bool,
-    /// The least ratio wanted: over PnetCDF in writes (write=R), in reads (read=R) or both (R),
-    /// and over plain system calls in writes (raw=R)
+    /// Required ratio: over PnetCDF in writes (write=R), in reads (read=R) or both (R), and over
+    /// plain system calls in writes (raw=R)
     #[arg(long = "goal", value_name = "[WHAT=]R", value_parser = goal)]
     goals: Vec<ArrayGoals>,
 }
@@ -69,7 +69,7 @@ pub(super) struct ArraySetting {
 }
 
 impl ArraySetting {
-    /// Ranks, unless told otherwise, and the goals, unless told otherwise.
+    /// The default number of ranks, and the default goals.
     pub(super) const fn new(ranks: u64, goals: ArrayGoals) -> Self {
         Self { ranks, goals, nonblocking: None, raw: false, data: true }
     }
@@ -79,7 +79,7 @@ impl ArraySetting {
         Self { nonblocking: Some(nonblocking), ..self }
     }
 
-    /// Plain system calls take part unless told otherwise.
+    /// Plain system calls take part by default.
     pub(super) const fn beside_raw(self) -> Self {
         Self { raw: true, ..self }
     }
@@ -242,7 +242,7 @@ impl CommonArgs {
         }
         if api != ArrayApi::Striate && self.place.is_remote() {
             return Err(CommandError::usage(
-                format!("{name} knows files of file systems only, none on servers"),
+                format!("{name} only supports files of file systems, not on servers"),
                 "leave --store and --servers out, or use --api striate",
             ));
         }

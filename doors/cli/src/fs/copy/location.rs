@@ -1,4 +1,4 @@
-//! [`Location`]: where a file is, here or on servers.
+//! [`Location`]: a local file or a file on servers.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -35,7 +35,7 @@ impl Location {
                 if name.is_empty() || !Path::new(name).components().all(plain) {
                     return Err(CommandError::failed(
                         format!("cannot copy to {name:?} in {}", directory.display()),
-                        "this is no name of a file in there",
+                        "this is not a valid file name there",
                         "",
                     ));
                 }

@@ -1,4 +1,4 @@
-//! What to copy where: every file, before the first byte moves.
+//! The plan of a copy: all files and their destinations, before the first byte is copied.
 
 use std::collections::HashSet;
 use std::fs;
@@ -65,7 +65,7 @@ pub(crate) fn plan(
             CopySource::Directory(_) if !recursive => {
                 return Err(CommandError::usage(
                     format!("{source} is a directory"),
-                    "-r copies it with all that is in it",
+                    "-r copies it with its contents",
                 ));
             }
             CopySource::Directory(files) => {
@@ -194,7 +194,10 @@ fn only_files(path: &Path, found: &fs::Metadata) -> Result<(), CommandError> {
     let (what, hint) = if found.is_dir() {
         ("a link to a directory", "nothing was copied; copy that directory by its own name")
     } else {
-        ("neither file nor directory", "nothing was copied; remove it, or copy the rest by names")
+        (
+            "neither file nor directory",
+            "nothing was copied; remove it, or copy the other files by name",
+        )
     };
     let attempted = format!("cannot copy {}", path.display());
     Err(CommandError::failed(attempted, format!("it is {what}"), hint))
@@ -206,7 +209,7 @@ fn look_at(path: &Path) -> Result<fs::Metadata, CommandError> {
         Ok(target) if error.kind() == std::io::ErrorKind::NotFound => CommandError::failed(
             format!("cannot copy {}", path.display()),
             format!("it is a link to {}, which does not exist", target.display()),
-            "nothing was copied; remove the link, or copy the rest by names",
+            "nothing was copied; remove the link, or copy the other files by name",
         ),
         _ => unreadable(path, error),
     })

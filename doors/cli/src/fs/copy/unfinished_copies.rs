@@ -24,7 +24,7 @@ impl UnfinishedCopies {
         self.names().insert(name.to_owned());
     }
 
-    /// It is not there any more.
+    /// It no longer exists.
     pub(super) fn remove(&self, name: &str) {
         self.names().remove(name);
     }

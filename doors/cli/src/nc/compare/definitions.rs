@@ -1,4 +1,4 @@
-//! In what the definitions of two datasets differ.
+//! Comparison of the definitions of two datasets.
 
 use std::collections::HashMap;
 

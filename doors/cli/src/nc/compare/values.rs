@@ -1,4 +1,4 @@
-//! In what the values of two datasets differ.
+//! Comparison of the values of two datasets.
 //!
 //! Ranks take parts of variables in turn, each with one of either dataset in memory; in the end
 //! they put together what they found.
@@ -37,7 +37,7 @@ impl Tolerance {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Found {
     differing: u64,
-    /// The first in the order of the file, and what is there.
+    /// The first in the order of the file, and its values.
     place: u64,
     first: String,
     second: String,
@@ -308,7 +308,7 @@ mod tests {
         // Near 0 nothing is relatively close; one of both rules is enough.
         assert_eq!((differing(0.0, 1e-20, 0.0, 0.5), differing(0.0, 1e-20, 1e-15, 0.5)), (1, 0));
         assert_eq!((differing(5.0, 5.5, 0.5, 0.0), differing(5.0, 5.6, 0.5, 0.01)), (0, 1));
-        // What is no number is close to nothing.
+        // NaN is not close to any number.
         let infinite = f64::INFINITY;
         assert_eq!(differing(infinite, 1.0, 1e300, 1.0), 1);
         assert_eq!(differing(infinite, -infinite, 1e300, 1.0), 1);

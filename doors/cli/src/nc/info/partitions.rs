@@ -1,4 +1,4 @@
-//! Where the partitions of a dataset are, and what is in each.
+//! The partitions of a dataset: their files and contents.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -23,7 +23,7 @@ pub(super) struct Partitions {
     /// What its files know each other by.
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<String>,
-    /// Whether all are there, and what they should be.
+    /// Whether all exist and are valid.
     whole: bool,
     /// What was found out about the targets when they were chosen.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -42,7 +42,7 @@ struct PartitionRow {
     /// On servers, those that have it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     servers: Vec<String>,
-    /// Bytes of the file; absent if it is not there.
+    /// Bytes of the file; absent if the file does not exist.
     #[serde(skip_serializing_if = "Option::is_none")]
     size: Option<u64>,
     /// What is wrong with it.
@@ -90,7 +90,7 @@ impl Partitions {
 
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
-        let whole = if self.whole { "all there" } else { "not all as they should be" };
+        let whole = if self.whole { "all there" } else { "with problems" };
         let by = if self.by == "pnetcdf" { ", sub-files of PnetCDF" } else { "" };
         let partitions = counted(self.files.len() as u64, "partition");
         let _ = writeln!(text, "\n{partitions}, {whole}{by}");

@@ -1,4 +1,5 @@
-//! [`Destination`]: the name of the dataset that is written, and what has it before.
+//! [`Destination`]: the name of the dataset that is written, and the file that has this name
+//! before.
 //!
 //! A dataset in one file is an [`UnfinishedFile`] until it is whole. One that is partitioned is
 //! published by its own master (`striate_array`).
@@ -163,7 +164,7 @@ fn exists(name: &Location) -> bool {
     match name {
         Location::Local(path) => path.symlink_metadata().is_ok(),
         Location::Remote(url) => {
-            // If the servers cannot be asked, making the copy will tell why.
+            // If the servers cannot be asked, creating the copy fails with the reason.
             Client::shared(url).and_then(|client| client.lookup(path_on_servers(url))).is_ok()
         }
     }

@@ -3,9 +3,10 @@
 //
 //   hdf5 write FILE    hdf5 together FILE    hdf5 read FILE
 //
-// Elements are told by where they are, so that whoever reads need not be who wrote. No times are stored: the same
-// calls leave the same bytes. `together` writes metadata collectively, too; ROMIO then leaves bytes of its buffer in
-// the gaps of the file, so that only what the file means can be compared.
+// The value of an element follows from its position, so that any rank can verify what another rank
+// wrote. No times are stored: the same calls leave the same bytes. `together` writes metadata
+// collectively, too; ROMIO then leaves bytes of its buffer in the gaps of the file, so that only
+// what the file means can be compared.
 #include "ranks.h"
 
 #include <hdf5.h>
@@ -128,7 +129,7 @@ static void steps(hid_t file, int writes) {
                        : H(H5Dopen2(file, "steps", H5P_DEFAULT));
     hsize_t stride[2] = {1, 1}, count[2] = {1, 7};
     for (hsize_t step = 0; step < STEPS; step++) {
-        // Who reads takes the part of the next rank.
+        // A rank reads the part of the next rank.
         hsize_t first[2] = {step, (hsize_t)((rank + !writes) % size) * 7};
         whole[0] = step + 1;
         if (writes) H(H5Dset_extent(set, whole));

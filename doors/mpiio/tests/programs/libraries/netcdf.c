@@ -2,7 +2,8 @@
 //
 //   netcdf write FILE FORMAT    netcdf read FILE FORMAT      FORMAT is hdf5, classic or cdf5
 //
-// Elements are told by where they are, so that whoever reads need not be who wrote.
+// The value of an element follows from its position, so that any rank can verify what another rank
+// wrote.
 #include "ranks.h"
 
 #include <netcdf.h>

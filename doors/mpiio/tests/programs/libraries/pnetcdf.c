@@ -3,7 +3,8 @@
 //
 //   pnetcdf write FILE FORMAT    pnetcdf read FILE FORMAT      FORMAT is 1, 2 or 5
 //
-// Elements are told by where they are, so that whoever reads need not be who wrote.
+// The value of an element follows from its position, so that any rank can verify what another rank
+// wrote.
 #include "ranks.h"
 
 #include <pnetcdf.h>

@@ -1,4 +1,4 @@
-//! A dataset of netCDF's, held by rank 0.
+//! A netCDF dataset that rank 0 has open.
 
 use std::ffi::c_int;
 use std::path::Path;

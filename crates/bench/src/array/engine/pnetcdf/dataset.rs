@@ -92,7 +92,7 @@ impl<'b> Pnetcdf<'b> {
         memory: &mut Memory,
         op: ArrayOp,
     ) -> Result<(), ArrayEngineError> {
-        // One pointer for each buffer, so that none is made anew while requests use it.
+        // One pointer for each buffer, so that none is recreated while requests use it.
         let areas: Vec<*mut u8> =
             memory.buffers.iter_mut().map(|buffer| buffer.as_mut_ptr()).collect();
         let packed = self.packed.as_mut_ptr();
