@@ -1,8 +1,9 @@
 //! Cutting: the records that a filter selects, written as a new recording.
 //!
 //! Each process is read twice. The first pass follows which files are open, so that files whose
-//! `open` is not selected are stored with their path, flags, position, size and descriptors
-//! ([`PreopenedFile`]). The second pass writes the records. Times stay those of the whole recording.
+//! `open` is cut away are known with their path, flags, position, size and descriptors
+//! ([`PreopenedFile`]). The second pass writes the records. Times stay those of the whole
+//! recording.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;

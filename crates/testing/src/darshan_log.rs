@@ -1,7 +1,8 @@
 //! A writer of Darshan logs: [`LogImage`] is a log as structures, [`example`] the log of a job.
 //!
-//! It writes all versions of the format, byte orders and compressions, of which an installed Darshan
-//! writes one each. It shares no code with the reader, so that a mistake does not cancel out.
+//! It writes all versions of the format, byte orders and compressions, of which an installed
+//! Darshan writes one each. It shares no code with the reader, so that a mistake does not cancel
+//! out.
 
 use std::io::Write as _;
 

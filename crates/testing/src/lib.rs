@@ -1,11 +1,12 @@
 //! For tests of several crates: what they start, what they compare with, and what they read.
 //!
 //! * `mpi_job` (with the feature `mpi`) starts ranks under `mpiexec` and waits for their end.
-//! * [`type_map`] has the model that datatypes are compared with, a list of byte offsets, and random
-//!   descriptions.
+//! * [`type_map`] has the model that datatypes are compared with, a list of byte offsets, and
+//!   random descriptions.
 //! * [`darshan_log`] writes Darshan logs of versions, byte orders and compressions that no
 //!   installed Darshan writes.
 //! * [`peak_memory`] is an allocator that knows the most bytes that were allocated at a time.
+//! * [`splitmix`] has numbers that look random and are the same for the same seed.
 //!
 //! Crates use it for their tests only, so it may depend on crates that are tested with it.
 #![expect(
@@ -18,4 +19,5 @@ pub mod darshan_log;
 #[cfg(feature = "mpi")]
 pub mod mpi_job;
 pub mod peak_memory;
+pub mod splitmix;
 pub mod type_map;

@@ -1,6 +1,7 @@
 //! [`PeakAllocator`]: an allocator that knows how many bytes are allocated, and were at most.
 //!
-//! A test that bounds memory makes it the `#[global_allocator]` of its program, and asks [`peak_of`].
+//! A test that bounds memory makes it the `#[global_allocator]` of its program, and asks
+//! [`peak_of`].
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};

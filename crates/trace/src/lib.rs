@@ -1,10 +1,10 @@
 //! The formats of traces and counters: what processes did with files, with writers and readers.
 //!
 //! `docs/trace-format.md` describes the format of traces. A trace is a file per process; those of
-//! several processes can be put into one file ([`TraceFile`], [`MultiProcessWriter`]). It consists of
-//! blocks that can each be read alone: a block defines the paths and open files that it refers to.
-//! So the trace of a killed process is complete up to its last block, parts can be cut out, and a
-//! reader needs the memory of one block, or one per shard ([`Trace::in_order`]). Calls of layers
+//! several processes can be put into one file ([`TraceFile`], [`MultiProcessWriter`]). It consists
+//! of blocks that can each be read alone: a block defines the paths and open files that it refers
+//! to. So the trace of a killed process is complete up to its last block, parts can be cut out, and
+//! a reader needs the memory of one block, or one per shard ([`Trace::in_order`]). Calls of layers
 //! above POSIX have blocks of their own ([`Trace::layer_records`]). [`count`] has the format of
 //! counters.
 //!

@@ -121,7 +121,7 @@ fn random_types_are_the_bytes_that_the_mpi_packs() {
     let (mut compared, mut refused) = (0, 0);
 
     for case in 0..cases() {
-        let mut random = Random(case);
+        let mut random = Random::new(case);
         let Some(Tried { made, story, quirks }) = random::derived(&mut random, &named, 5) else {
             refused += 1;
             continue;
@@ -140,7 +140,7 @@ fn random_types_are_the_bytes_that_the_mpi_packs() {
 
 #[test]
 fn predefined_types_are_found() {
-    let mut random = Random(1);
+    let mut random = Random::new(1);
     for (index, named) in mpi_types::named().iter().enumerate() {
         let described = describe(named.raw).unwrap();
         assert!(described.predefined, "named {index}");
@@ -363,7 +363,7 @@ fn large_counts_are_understood() {
     for (index, made) in made.iter().enumerate() {
         let quirks = Quirks { distributed: index == 10, ..Quirks::default() };
         // An empty field, but for MPICH's true bounds, is no hindrance here.
-        compare(&mut Random(9), made.0, quirks, &format!("large {index}"));
+        compare(&mut Random::new(9), made.0, quirks, &format!("large {index}"));
     }
 }
 
@@ -384,7 +384,7 @@ fn parameterised_types_of_fortran_are_understood() {
             assert_eq!(described.external().unwrap().size, elements * size);
             assert!(Arc::ptr_eq(&described, &describe(raw).unwrap()));
             let made = mpi_types::contiguous(5, raw).commit();
-            compare(&mut Random(3), made.0, Quirks::default(), "of Fortran");
+            compare(&mut Random::new(3), made.0, Quirks::default(), "of Fortran");
         }
     }
     for (digits, size) in [(2, 1), (4, 2), (9, 4), (18, 8)] {
@@ -408,7 +408,7 @@ fn structs_of_very_many_parts_are_understood() {
     let vector =
         |stride| CreatedType::by(|made| unsafe { ffi::MPI_Type_vector(2, 1, stride, int, made) });
     let vectors: Vec<_> = (2..13).map(vector).collect();
-    let mut random = Random(17);
+    let mut random = Random::new(17);
     let lengths = vec![1; FIELDS];
     let types: Vec<_> = (0..FIELDS).map(|_| vectors[random.below(11) as usize].0).collect();
     let displacements: Vec<ffi::MPI_Aint> =

@@ -1,5 +1,5 @@
-//! How hooks enter the stack: [`StackEntry`] is a call of the program that is within it, [`Call`] one
-//! on an open file.
+//! How hooks enter the stack: [`StackEntry`] is a call of the program that is within it, [`Call`]
+//! one on an open file.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::mem::ManuallyDrop;

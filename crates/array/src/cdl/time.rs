@@ -2,8 +2,8 @@
 //!
 //! A variable contains times if its attribute `units` is `UNIT since DATE`, or if another such
 //! variable names it as its bounds. The calendars are those of the CF conventions. The arithmetic
-//! is that of the cdtime library: hours as floating point numbers, and the same order of operations,
-//! so that the last digits are equal.
+//! is that of the cdtime library: hours as floating point numbers, and the same order of
+//! operations, so that the last digits are equal.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;

@@ -6,22 +6,19 @@
 use striate_array::format::{Header, Type};
 use striate_array::{Char, Sink, Slab, Source, Value};
 use striate_datatype::{Datatype, Order};
+use striate_testing::splitmix::SplitMix64;
 
 /// Random numbers, equal on all ranks.
 #[derive(Clone)]
-pub(crate) struct Draw(u64);
+pub(crate) struct Draw(SplitMix64);
 
 impl Draw {
     pub(crate) fn new(seed: u64) -> Self {
-        Self(seed ^ 0x9E37_79B9_7F4A_7C15)
+        Self(SplitMix64::new(seed ^ 0x9E37_79B9_7F4A_7C15))
     }
 
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+        self.0.draw()
     }
 
     pub(crate) fn below(&mut self, n: u64) -> u64 {

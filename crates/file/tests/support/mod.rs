@@ -12,6 +12,7 @@ use striate_comm::{Comm, Threads};
 use striate_datatype::notation::Notation;
 use striate_datatype::{Datatype, Distribution, Order};
 use striate_file::{FileError, View};
+use striate_testing::splitmix::{SplitMix64, mix};
 use striate_testing::type_map::TypeMap;
 
 /// Runs `body` as ranks on one node, on two, on one without shared memory, and as one rank; with a
@@ -33,18 +34,17 @@ pub fn on_all_jobs(
     }
 }
 
-/// `SplitMix64`: the same numbers from the same seed, everywhere and for ever.
+/// The same numbers from the same seed, everywhere and for ever.
 #[derive(Clone, Debug)]
-pub struct Random(u64);
+pub struct Random(SplitMix64);
 
 impl Random {
     pub fn new(seed: u64) -> Self {
-        Self(mix(seed ^ 0x5EED_F11E))
+        Self(SplitMix64::new(mix(seed ^ 0x5EED_F11E)))
     }
 
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        mix(self.0)
+        self.0.draw()
     }
 
     /// A number below `n`, which is not 0.
@@ -84,12 +84,6 @@ impl Random {
     pub fn bytes(&mut self, len: usize) -> Vec<u8> {
         (0..len).map(|_| self.next() as u8).collect()
     }
-}
-
-pub fn mix(mut z: u64) -> u64 {
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
 }
 
 /// What a write numbered `salt` leaves at `offset`: no two offsets or writes are alike for long.

@@ -1,27 +1,19 @@
 use proptest::prelude::*;
+use striate_testing::splitmix::SplitMix64;
 
 use super::*;
 
 /// Numbers that are the same in every run.
-struct SplitMix(u64);
+struct Noise(SplitMix64);
 
-impl SplitMix {
-    /// Evenly from 0 to 1.
-    fn roll(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
-    }
-
+impl Noise {
     fn even(&mut self, spread: f64) -> f64 {
-        1.0 + spread * (2.0 * self.roll() - 1.0)
+        1.0 + spread * (2.0 * self.0.draw_unit() - 1.0)
     }
 
     fn normal(&mut self, deviation: f64) -> f64 {
-        let radius = (-2.0 * (1.0 - self.roll()).ln()).sqrt();
-        1.0 + deviation * radius * (std::f64::consts::TAU * self.roll()).cos()
+        let radius = (-2.0 * (1.0 - self.0.draw_unit()).ln()).sqrt();
+        1.0 + deviation * radius * (std::f64::consts::TAU * self.0.draw_unit()).cos()
     }
 }
 
@@ -111,7 +103,7 @@ fn the_sample_of_the_paper_is_cut_where_the_paper_cuts() {
 
 #[test]
 fn noise_of_a_fifth_drops_no_target() {
-    let mut dice = SplitMix(1);
+    let mut dice = Noise(SplitMix64::new(1));
     for n in 2..=200 {
         for _ in 0..200 {
             let bandwidths: Vec<f64> = (0..n).map(|_| 100.0 * dice.even(0.2)).collect();
@@ -122,7 +114,7 @@ fn noise_of_a_fifth_drops_no_target() {
 
 #[test]
 fn normal_noise_drops_almost_no_target() {
-    let mut dice = SplitMix(2);
+    let mut dice = Noise(SplitMix64::new(2));
     let (mut all, mut dropped) = (0, 0);
     for n in 2..=200 {
         for _ in 0..100 {
@@ -136,7 +128,7 @@ fn normal_noise_drops_almost_no_target() {
 
 #[test]
 fn noise_does_not_hide_a_straggler() {
-    let mut dice = SplitMix(3);
+    let mut dice = Noise(SplitMix64::new(3));
     for n in [4, 12, 156] {
         for _ in 0..1000 {
             let mut bandwidths: Vec<f64> = (0..n).map(|_| 100.0 * dice.even(0.2)).collect();

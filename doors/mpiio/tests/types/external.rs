@@ -118,7 +118,7 @@ fn touched_by(datatype: &Datatype, count: u64, memory: &TypedBuffer) -> Vec<bool
 
 #[test]
 fn predefined_types_are_converted_as_the_mpi_does() {
-    let mut random = Random(5);
+    let mut random = Random::new(5);
     let mut compared = 0;
     for (index, named) in mpi_types::named().iter().enumerate() {
         let story = format!("named {index}, {} bytes", named.external);
@@ -142,7 +142,7 @@ fn random_types_are_converted_as_the_mpi_does() {
         named.iter().filter(|named| is_converted(**named)).map(|named| named.raw).collect();
     let mut compared = 0;
     for case in 0..cases() {
-        let mut random = Random(case ^ 0x5EED);
+        let mut random = Random::new(case ^ 0x5EED);
         let by_mpi = mpi_types::is_open_mpi() && case % 4 > 0;
         let base = if by_mpi { &converted } else { &all };
         let Some(Tried { made, story, quirks }) = random::derived(&mut random, base, 4) else {
@@ -307,7 +307,7 @@ fn long_doubles(random: &mut Random) -> Vec<u8> {
 #[cfg(target_arch = "x86_64")]
 fn long_doubles_are_what_the_compiler_makes_of_them() {
     mpi_types::start();
-    let mut random = Random(7);
+    let mut random = Random::new(7);
     let described = describe(of_kind(b'x', 16, 16)).unwrap();
     let memory = long_doubles(&mut random);
     let count = memory.len() as u64 / 16;

@@ -3,19 +3,20 @@
 use std::ffi::c_int;
 
 use mpi::ffi::{self, MPI_Aint, MPI_Datatype};
+use striate_testing::splitmix::SplitMix64;
 
 use crate::mpi_types::{self, CreatedType};
 
-/// `SplitMix64`: reproducible by its seed.
-pub(crate) struct Random(pub(crate) u64);
+/// Reproducible by its seed.
+pub(crate) struct Random(SplitMix64);
 
 impl Random {
+    pub(crate) const fn new(seed: u64) -> Self {
+        Self(SplitMix64::new(seed))
+    }
+
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+        self.0.draw()
     }
 
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
