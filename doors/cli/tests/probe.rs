@@ -166,7 +166,7 @@ fn killed_it_leaves_no_file_in_directories() {
             let Ok(entries) = fs::read_dir(&open) else { return true };
             let links = entries.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
             let is_probe =
-                |link: &str| link.contains(".striate-probe-") && link.contains("deleted");
+                |link: &str| link.starts_with(place.to_str().unwrap()) && link.contains("deleted");
             links.into_iter().any(|link| is_probe(&link.to_string_lossy()))
                 || process.0.try_wait().unwrap().is_some()
         });

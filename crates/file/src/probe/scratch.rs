@@ -1,14 +1,18 @@
 //! [`ScratchFile`]: the file that a probe writes, which is removed in any case.
 //!
-//! A local file is unlinked as soon as it is open: it is freed with its descriptor, however the
-//! process ends. Files on servers are removed when they are dropped, after errors and panics, too.
+//! A local file has no name (`O_TMPFILE`): it is freed with its descriptor, however the process
+//! ends. Where a file is created on a chosen storage target, or the file system cannot do that, it
+//! is unlinked as soon as it is open. Files on servers are removed when they are dropped, after errors and panics, too.
 //! If the process is killed, a probe of the servers a day later removes them ([`sweep`]).
 
 use std::hash::{BuildHasher, RandomState};
+use std::os::fd::AsRawFd;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use rustix::fs::{Mode as FileMode, OFlags};
 use striate_store::ErrorKind;
 use striate_store::remote::Client;
 use striate_store::store::Store;
@@ -72,6 +76,12 @@ impl ScratchFile {
         let direct = direct && !target.is_remote();
         let mut hints = target.hints(&Hints::default());
         hints.direct = if direct { Switch::Enable } else { Switch::Disable };
+        if !target.is_remote()
+            && hints.start_iodevice.is_none()
+            && let Some(store) = open_unnamed(&target.base(), &hints)
+        {
+            return Ok(Self { store, direct, named: None });
+        }
         let mode = Mode::CREATE | Mode::EXCLUSIVE | Mode::READ | Mode::WRITE;
         let named = Named::new(target)?;
         match named.place.open(mode, &hints, true) {
@@ -96,6 +106,16 @@ impl ScratchFile {
         drop(store);
         named.map_or(Ok(()), Named::remove)
     }
+}
+
+/// A file in the directory that never has a name, if the file system can do that.
+fn open_unnamed(directory: &Path, hints: &Hints) -> Option<Arc<dyn Store>> {
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    let file = rustix::fs::open(directory, flags, FileMode::RUSR | FileMode::WUSR).ok()?;
+    // The store opens paths; this is the path of a descriptor.
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let opened = Location::Path(path.into()).open(Mode::READ | Mode::WRITE, hints, true).ok()?;
+    Some(opened.store)
 }
 
 /// A new name.
