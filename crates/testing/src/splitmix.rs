@@ -2,7 +2,7 @@
 //!
 //! Tests make cases from numbers alone, so that a failing case can be run again by its number.
 
-/// Steele, Lea and Flood's generator. Neighbouring seeds give sequences that have nothing in common.
+/// The generator of Steele, Lea and Flood. Sequences of neighbouring seeds have nothing in common.
 #[derive(Clone, Debug)]
 pub struct SplitMix64(u64);
 

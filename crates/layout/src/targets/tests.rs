@@ -4,9 +4,9 @@ use striate_testing::splitmix::SplitMix64;
 use super::*;
 
 /// Numbers that are the same in every run.
-struct Noise(SplitMix64);
+struct Deviations(SplitMix64);
 
-impl Noise {
+impl Deviations {
     fn even(&mut self, spread: f64) -> f64 {
         1.0 + spread * (2.0 * self.0.draw_unit() - 1.0)
     }
@@ -103,7 +103,7 @@ fn the_sample_of_the_paper_is_cut_where_the_paper_cuts() {
 
 #[test]
 fn noise_of_a_fifth_drops_no_target() {
-    let mut dice = Noise(SplitMix64::new(1));
+    let mut dice = Deviations(SplitMix64::new(1));
     for n in 2..=200 {
         for _ in 0..200 {
             let bandwidths: Vec<f64> = (0..n).map(|_| 100.0 * dice.even(0.2)).collect();
@@ -114,7 +114,7 @@ fn noise_of_a_fifth_drops_no_target() {
 
 #[test]
 fn normal_noise_drops_almost_no_target() {
-    let mut dice = Noise(SplitMix64::new(2));
+    let mut dice = Deviations(SplitMix64::new(2));
     let (mut all, mut dropped) = (0, 0);
     for n in 2..=200 {
         for _ in 0..100 {
@@ -128,7 +128,7 @@ fn normal_noise_drops_almost_no_target() {
 
 #[test]
 fn noise_does_not_hide_a_straggler() {
-    let mut dice = Noise(SplitMix64::new(3));
+    let mut dice = Deviations(SplitMix64::new(3));
     for n in [4, 12, 156] {
         for _ in 0..1000 {
             let mut bandwidths: Vec<f64> = (0..n).map(|_| 100.0 * dice.even(0.2)).collect();
