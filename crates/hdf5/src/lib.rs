@@ -4,5 +4,13 @@
 //! through a trait that gives bytes at offsets; what is written is an image that the caller places.
 //! Nothing that is read is trusted: depth, counts and allocations are bounded, checksums are
 //! verified, and what cannot be represented is named in an error.
+//!
+//! [`model`] has the structures, in the words of the format's specification, for reading and
+//! writing alike.
 
 #![forbid(unsafe_code)]
+
+pub mod error;
+pub mod model;
+
+pub use error::{Error, Reason, Result, Structure};
