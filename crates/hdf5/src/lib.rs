@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod error;
+pub mod filter;
 pub mod model;
 
 pub use error::{Error, Reason, Result, Structure};
