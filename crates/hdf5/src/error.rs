@@ -7,6 +7,7 @@
 use std::fmt;
 use std::io;
 
+use crate::filter::FilterError;
 use crate::model::{Address, Name};
 
 /// A result of this crate.
@@ -117,7 +118,7 @@ pub enum Reason {
     },
     /// A filter did not decode or encode.
     #[error("{0}")]
-    Filter(Box<dyn std::error::Error + Send + Sync>),
+    Filter(#[from] FilterError),
     /// Storage failed.
     #[error("{0}")]
     Storage(#[from] io::Error),

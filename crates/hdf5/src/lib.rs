@@ -6,12 +6,37 @@
 //! verified, and what cannot be represented is named in an error.
 //!
 //! [`model`] has the structures, in the words of the format's specification, for reading and
-//! writing alike.
+//! writing alike. [`File`] reads: it opens a [`Source`], walks groups, gives attributes and datasets
+//! as plain data, lists chunks and reads elements. [`filter`] decodes and encodes chunks.
 
 #![forbid(unsafe_code)]
 
+mod attributes;
+mod blocks;
+mod btree;
+mod caches;
+pub mod checksum;
+mod chunk_index;
+mod cursor;
+mod data;
+mod dataset;
 pub mod error;
+mod file;
 pub mod filter;
+mod group;
+mod heap;
+mod message;
 pub mod model;
+mod object_header;
+mod shared;
+mod source;
+mod superblock;
+pub mod value;
+mod walk;
 
+pub use dataset::Dataset;
 pub use error::{Error, Reason, Result, Structure};
+pub use file::File;
+pub use source::Source;
+pub use superblock::SIGNATURE;
+pub use value::Value;

@@ -164,8 +164,11 @@ impl MessageKind {
     /// File space info.
     pub const FILE_SPACE_INFO: Self = Self(0x17);
 
+    /// Metadata cache image: newer metadata than that in its places.
+    pub const CACHE_IMAGE: Self = Self(0x18);
+
     /// The highest number that is known.
-    pub const HIGHEST: Self = Self::FILE_SPACE_INFO;
+    pub const HIGHEST: Self = Self::CACHE_IMAGE;
 }
 
 impl fmt::Display for MessageKind {

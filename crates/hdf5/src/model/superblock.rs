@@ -15,8 +15,8 @@ pub struct Superblock {
     pub location: u64,
     /// What addresses are counted from; the same as the location unless the file was moved.
     pub base: u64,
-    /// Where the file ends.
-    pub end: Address,
+    /// Where the file ends, in bytes from its very beginning.
+    pub end: u64,
     /// The root group.
     pub root: RootGroup,
     /// The superblock extension, an object header.
