@@ -24,6 +24,21 @@ pub fn lookup3(bytes: &[u8]) -> u32 {
     finish(a, b, c)
 }
 
+/// Whether checksums are compared: not while fuzzing, else no change would get past one.
+pub(crate) fn are_verified() -> bool {
+    #[cfg(all(test, feature = "peers"))]
+    if IGNORED.get() {
+        return false;
+    }
+    !cfg!(fuzzing)
+}
+
+#[cfg(all(test, feature = "peers"))]
+thread_local! {
+    /// Set by tests that do what a fuzzer does.
+    pub(crate) static IGNORED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
 /// Up to four bytes, lowest first.
 fn word(bytes: &[u8]) -> u32 {
     bytes.iter().rev().fold(0, |word, &byte| word << 8 | u32::from(byte))

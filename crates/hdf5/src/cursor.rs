@@ -206,7 +206,7 @@ pub(crate) fn verified(bytes: &[u8], structure: Structure, address: Address) -> 
         return Err(Error::at(structure, address, reason));
     };
     let (stored, computed) = (u32::from_le_bytes(*stored), checksum::lookup3(body));
-    if stored == computed {
+    if stored == computed || !checksum::are_verified() {
         Ok(body)
     } else {
         Err(Error::at(structure, address, Reason::Checksum { stored, computed }))

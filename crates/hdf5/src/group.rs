@@ -171,7 +171,7 @@ fn symbol_table_node(
     cursor.version(1..=1)?;
     cursor.skip(1)?;
     let count = u64::from(cursor.u16()?);
-    let entry = 2 * u64::from(walk.widths().offset) + 4 + 4 + 16;
+    let entry = u64::from(walk.widths().length) + u64::from(walk.widths().offset) + 4 + 4 + 16;
     let bytes = walk.read(Structure::SymbolTableNode, address, PREFIX + count * entry)?;
     let mut cursor = walk.cursor(&bytes, Structure::SymbolTableNode, address);
     cursor.skip(PREFIX as usize)?;
@@ -188,7 +188,8 @@ fn symbol_table_node(
 
 fn symbol(entry: &mut Cursor<'_>, heap: &LocalHeap) -> Result<Link> {
     const SOFT: u32 = 2;
-    let name = entry.uint(usize::from(entry.widths().offset))?;
+    // As wide as a length, whatever the specification says.
+    let name = entry.length()?;
     let header = entry.address()?;
     let kind = entry.u32()?;
     entry.skip(4)?;

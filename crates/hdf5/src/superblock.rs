@@ -81,7 +81,7 @@ fn old(cursor: &mut Cursor<'_>, version: u8) -> Result<Superblock> {
     let _free_space = fields.address()?;
     let end = fields.defined_address("the end of the file is undefined")?.0;
     let driver_information = fields.address()?;
-    let _name = fields.address()?;
+    let _name = fields.length()?;
     let header = fields.defined_address("the root group has no address")?;
     let cached = fields.u32()?;
     fields.skip(4)?;

@@ -29,7 +29,8 @@ impl Collection {
     }
 
     fn decode(walk: &Walk<'_>, address: Address) -> Result<Self> {
-        let prefix = 8 + u64::from(walk.widths().length);
+        // All parts begin at multiples of 8 bytes.
+        let prefix = (8 + u64::from(walk.widths().length)).next_multiple_of(8);
         let bytes = walk.read(Structure::GlobalHeap, address, prefix)?;
         let mut cursor = walk.cursor(&bytes, Structure::GlobalHeap, address);
         cursor.signature(SIGNATURE)?;
@@ -39,7 +40,7 @@ impl Collection {
         let bytes = walk.read(Structure::GlobalHeap, address, size.max(prefix))?;
         let mut cursor = walk.cursor(&bytes, Structure::GlobalHeap, address);
         cursor.skip(prefix as usize)?;
-        let object_prefix = 8 + usize::from(walk.widths().length);
+        let object_prefix = (8 + usize::from(walk.widths().length)).next_multiple_of(8);
         let mut objects = HashMap::new();
         while cursor.remaining() >= object_prefix {
             let index = cursor.u16()?;
@@ -49,6 +50,7 @@ impl Collection {
             if index == 0 {
                 break;
             }
+            cursor.align(8);
             let begin = cursor.position();
             cursor.skip(size)?;
             objects.insert(index, begin..begin + size);

@@ -227,5 +227,6 @@ fn verify_within(bytes: &mut [u8], at: usize, address: Address) -> Result<()> {
     };
     let stored = u32::from_le_bytes(std::mem::take(place));
     let computed = checksum::lookup3(bytes);
-    if stored == computed { Ok(()) } else { Err(failed(Reason::Checksum { stored, computed })) }
+    let is_sound = stored == computed || !checksum::are_verified();
+    if is_sound { Ok(()) } else { Err(failed(Reason::Checksum { stored, computed })) }
 }
