@@ -15,7 +15,7 @@ dimensions: x = 4 ; t = UNLIMITED ; s = UNLIMITED ;
 variables: int x(x) ; string names(x) ; int64 many(t, s) ; :note = "at the root" ;
 data: x = 1, 2, 3, 4 ; names = "one", "two", "", "three" ; many = {1, 2, 3}, {4, 5} ;
 group: inner { dimensions: x = 2 ; variables: ubyte v(x, t) ; :note = "inside" ;
-    data: v = 1, 2 ; group: deeper { variables: uint64 w ; w:string_att = "a" ; data: w = 7 ; } }
+    data: v = {1}, {2} ; group: deeper { variables: uint64 w ; w:string_att = "a" ; data: w = 7 ; } }
 group: empty { } }"#,
     r#"netcdf types {
 types: byte enum cloud { CLEAR = 0, STRATUS = 2, MISSING = 127 } ; opaque(5) blob ;

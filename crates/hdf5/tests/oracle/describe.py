@@ -58,6 +58,8 @@ def kind(t):
         said = f"complex {kind(t.get_super())}"
     else:
         said = f"class {of}"
+    # The library gives the size in memory of what has such parts.
+    size = "variable" if " variable)" in said or " reference)" in said else size
     committed = " committed" if t.committed() else ""
     return f"({said} {size}{committed})"
 

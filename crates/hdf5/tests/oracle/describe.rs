@@ -119,6 +119,10 @@ fn kind(datatype: &Datatype) -> String {
         }
         Class::Complex { base } => format!("complex {}", kind(base)),
     };
+    // The library gives the size in memory of what has such parts.
+    if said.contains(" variable)") || said.contains(" reference)") {
+        size = "variable".into();
+    }
     let committed = if datatype.committed.is_some() { " committed" } else { "" };
     format!("({said} {size}{committed})")
 }
