@@ -7,27 +7,42 @@
 use std::ops::{Bound, ControlFlow};
 
 use striate_hdf5::model::{Layout, LinkTarget, Object, ObjectKind};
-use striate_hdf5::{Dataset, File, Result, value};
+use striate_hdf5::{Dataset, File, Reason, Result, value};
 
 /// The most objects of a file that are looked at.
 const OBJECTS: usize = 200;
 /// The most bytes of elements that are read.
 const ELEMENTS: u64 = 1 << 16;
+/// The most bytes that are added to a file that is too short.
+const MISSING: u64 = 1 << 16;
 /// The most chunks that are listed.
 const CHUNKS: usize = 1000;
 
-/// Bytes as a file.
+/// Bytes as a file. One that is a little too short is also read with zeros at its end.
 pub fn hdf5_file(bytes: &[u8]) {
-    let file = match File::open(bytes) {
-        Ok(file) => file,
-        Err(error) => return assert!(!error.to_string().is_empty()),
-    };
+    match File::open(bytes) {
+        Ok(file) => check_file(&file, bytes),
+        Err(error) => {
+            assert!(!error.to_string().is_empty());
+            if let Reason::FileTruncated { end, length } = error.reason
+                && end - length <= MISSING
+            {
+                let whole = [bytes, &vec![0; (end - length) as usize]].concat();
+                if let Ok(file) = File::open(whole.as_slice()) {
+                    check_file(&file, &whole);
+                }
+            }
+        }
+    }
+}
+
+fn check_file(file: &File<&[u8]>, bytes: &[u8]) {
     assert!(file.superblock().end <= bytes.len() as u64);
     let mut objects = 0;
     let visited = file.visit(&mut |path, object| {
         objects += 1;
         // One object that is damaged does not keep the others from being read.
-        let _ = check(&file, object).map_err(|error| assert!(!error.to_string().is_empty()));
+        let _ = check(file, object).map_err(|error| assert!(!error.to_string().is_empty()));
         assert!(path.as_bytes().starts_with(b"/"));
         let enough = objects >= OBJECTS;
         Ok(if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })

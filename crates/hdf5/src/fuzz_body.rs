@@ -16,6 +16,7 @@ use striate_fuzzing::{Mutations, drive_from};
 
 use crate::checksum::IGNORED;
 
+/// How many mutants there are; `STRIATE_CASES` says another number.
 const MUTANTS: usize = 4000;
 
 #[test]
@@ -35,9 +36,11 @@ fn no_bytes_upset_reading() {
             .flat_map(|number| [2, 4, 8].map(|width| number.to_le_bytes()[..width].to_vec()))
             .collect();
     let mutations = Mutations { words: &words, word_align: 2, ..Mutations::default() };
+    let cases = std::env::var("STRIATE_CASES").ok().and_then(|cases| cases.parse().ok());
+    let mutants = cases.unwrap_or(MUTANTS);
     for ignored in [true, false] {
         IGNORED.set(ignored);
-        drive_from(&seeds, 0x5EED_0028, MUTANTS, &mutations, bodies::hdf5_file);
+        drive_from(&seeds, 0x5EED_0028, mutants, &mutations, bodies::hdf5_file);
     }
     IGNORED.set(false);
 }
