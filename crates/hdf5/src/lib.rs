@@ -4,5 +4,46 @@
 //! through a trait that gives bytes at offsets; what is written is an image that the caller places.
 //! Nothing that is read is trusted: depth, counts and allocations are bounded, checksums are
 //! verified, and what cannot be represented is named in an error.
+//!
+//! [`model`] has the structures, in the words of the format's specification, for reading and
+//! writing alike. [`File`] reads: it opens a [`Source`], walks groups, gives attributes and datasets
+//! as plain data, lists chunks and reads elements. [`filter`] decodes and encodes chunks.
 
 #![forbid(unsafe_code)]
+
+mod attributes;
+mod blocks;
+mod btree;
+mod caches;
+pub mod checksum;
+mod chunk_index;
+mod cursor;
+mod data;
+mod dataset;
+pub mod error;
+mod file;
+pub mod filter;
+mod group;
+mod heap;
+mod message;
+pub mod model;
+mod object_header;
+mod shared;
+mod source;
+mod superblock;
+pub mod value;
+mod walk;
+
+#[cfg(all(test, feature = "peers"))]
+mod fuzz_body;
+
+// The body of the fuzz target names the crate as others do.
+#[cfg(all(test, feature = "peers"))]
+extern crate self as striate_hdf5;
+
+pub use dataset::Dataset;
+pub use error::{Error, Reason, Result, Structure};
+pub use file::File;
+pub use source::Source;
+pub use superblock::SIGNATURE;
+pub use value::Value;

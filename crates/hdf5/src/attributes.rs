@@ -1,0 +1,93 @@
+//! The attributes of an object: in messages, or in a heap.
+
+use std::ops::ControlFlow;
+
+use crate::btree::version_2::BTree2;
+use crate::cursor::Cursor;
+use crate::heap::fractal::FractalHeap;
+use crate::message;
+use crate::model::{Address, Attribute, MessageFlags, MessageKind, Object};
+use crate::shared;
+use crate::walk::Walk;
+use crate::{Reason, Result, Structure};
+
+/// Records of attributes by the hashes of their names.
+const ATTRIBUTES_BY_NAME: u8 = 8;
+/// Bytes of an identifier in such a record.
+const HEAP_ID: usize = 8;
+
+/// All attributes of an object: in the order of creation if that is tracked, else by name.
+pub(crate) fn attributes(walk: &Walk<'_>, object: &Object) -> Result<Vec<Attribute>> {
+    let mut attributes = Vec::new();
+    for message in &object.header.messages {
+        if message.kind == MessageKind::ATTRIBUTE {
+            let resolved = shared::resolve(walk, message)?;
+            let cursor = walk.cursor(&resolved.body, Structure::Attribute, resolved.address);
+            let mut attribute = decode(walk, cursor)?;
+            attribute.creation_order = message.creation_order;
+            attributes.push(attribute);
+        }
+    }
+    let mut tracked = object.header.attribute_order_tracked;
+    if let Some(message) = object.header.message(MessageKind::ATTRIBUTE_INFO) {
+        let structure = Structure::Message(message.kind.0);
+        let mut cursor = walk.cursor(&message.body, structure, message.address);
+        let info = message::attribute_info::decode(&mut cursor)?;
+        tracked |= info.order_tracked;
+        if let Some((heap, index)) = info.heap.zip(info.name_index) {
+            dense(walk, heap, index, &mut attributes)?;
+        }
+    }
+    if tracked {
+        attributes.sort_by_key(|attribute| attribute.creation_order);
+    } else {
+        for attribute in &mut attributes {
+            attribute.creation_order = None;
+        }
+        attributes.sort_by(|one, other| one.name.cmp(&other.name));
+    }
+    Ok(attributes)
+}
+
+fn dense(
+    walk: &Walk<'_>,
+    heap: Address,
+    index: Address,
+    attributes: &mut Vec<Attribute>,
+) -> Result<()> {
+    let heap = FractalHeap::read(walk, heap)?;
+    let tree = BTree2::read(walk, index)?;
+    tree.expect(&[ATTRIBUTES_BY_NAME])?;
+    let _: ControlFlow<()> = tree.visit(walk, &|_| Ok(false), &mut |mut record| {
+        let id = record.take(HEAP_ID)?;
+        let flags = MessageFlags(record.u8()?);
+        let order = record.u32()?;
+        let body = if flags.contains(MessageFlags::SHARED) {
+            shared::in_heap(walk, MessageKind::ATTRIBUTE, id, record.begin())?.body
+        } else {
+            heap.object(walk, id)?
+        };
+        let mut attribute = decode(walk, walk.cursor(&body, Structure::Attribute, record.begin()))?;
+        attribute.creation_order = u16::try_from(order).ok();
+        attributes.push(attribute);
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(())
+}
+
+/// An attribute from its message; its type and dataspace may be somewhere else.
+fn decode(walk: &Walk<'_>, mut cursor: Cursor<'_>) -> Result<Attribute> {
+    let parts = message::attribute::decode(&mut cursor)?;
+    let datatype = shared::datatype(walk, parts.datatype.shared, &parts.datatype.cursor)?;
+    let dataspace = shared::dataspace(walk, parts.dataspace.shared, &parts.dataspace.cursor)?;
+    let size = dataspace.elements().and_then(|count| count.checked_mul(datatype.size.into()));
+    let mut value = parts.value;
+    let available = value.remaining() as u64;
+    let Some(size) = size.filter(|&size| size <= available) else {
+        let needed = size.unwrap_or(u64::MAX);
+        return Err(value.error(Reason::Truncated { needed, available }));
+    };
+    let value = value.take(size as usize)?.to_vec();
+    let (name, charset) = (parts.name, parts.charset);
+    Ok(Attribute { name, charset, creation_order: None, datatype, dataspace, value })
+}

@@ -1,0 +1,89 @@
+//! Files of the HDF5 library, of netCDF-C and of h5py, read by this crate and compared with what
+//! h5py says: structures, addresses, chunks and values.
+//!
+//! `make.py` makes files over every layout, chunk index, type, kind of group and version of the
+//! format, `ncgen` and `nccopy` some more; `describe.py` and `describe.rs` put what they find in the
+//! same lines.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod cdl;
+mod describe;
+mod tools;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tools::{python, run, script, text};
+
+/// Compares the lines of all files of a directory.
+fn compare(directory: &Path) -> usize {
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| path.extension().is_some_and(|kind| kind == "h5" || kind == "nc"));
+    files.sort();
+    let describing = script("describe.py");
+    let mut arguments = vec![text(&describing)];
+    arguments.extend(files.iter().map(|path| text(path)));
+    run(python(), &arguments);
+    let mut failures = Vec::new();
+    for path in &files {
+        let expected = fs::read_to_string(format!("{}.txt", path.display())).unwrap();
+        let name = path.file_name().unwrap().display();
+        match describe::describe(path) {
+            Ok(found) => {
+                let (found, expected) = (found.join("\n"), expected.trim_end());
+                if found != expected {
+                    failures.push(format!("{name}:\n{}", difference(&found, expected)));
+                }
+            }
+            Err(error) => failures.push(format!("{name}: {error}")),
+        }
+    }
+    assert!(
+        failures.is_empty(),
+        "{} of {} files:\n{}",
+        failures.len(),
+        files.len(),
+        failures.join("\n")
+    );
+    files.len()
+}
+
+/// The first lines that differ.
+fn difference(found: &str, expected: &str) -> String {
+    let cut = |line: &str| line.chars().take(400).collect::<String>();
+    let pairs = found.lines().zip(expected.lines());
+    let lines: Vec<String> = pairs
+        .filter(|(found, expected)| found != expected)
+        .take(3)
+        .map(|(found, expected)| format!("  found    {}\n  expected {}", cut(found), cut(expected)))
+        .collect();
+    let counts = format!("  {} and {} lines", found.lines().count(), expected.lines().count());
+    format!("{}\n{counts}", lines.join("\n"))
+}
+
+#[test]
+fn files_of_the_hdf5_library_are_what_it_says() {
+    let directory = tempfile::tempdir().unwrap();
+    let making = script("make.py");
+    run(python(), &[text(&making), text(directory.path())]);
+    assert!(compare(directory.path()) >= 75);
+}
+
+#[test]
+fn files_of_netcdf_c_are_what_the_hdf5_library_says() {
+    let directory = tempfile::tempdir().unwrap();
+    for (number, cdl) in cdl::TEXTS.iter().enumerate() {
+        let from = directory.path().join(format!("{number}.cdl"));
+        fs::write(&from, cdl).unwrap();
+        let file = directory.path().join(format!("{number}.nc"));
+        run("ncgen", &["-k", "nc4", "-o", text(&file), text(&from)]);
+        let packed = directory.path().join(format!("{number}-packed.nc"));
+        run("nccopy", &["-k", "nc4", "-d", "5", "-s", text(&file), text(&packed)]);
+        if !cdl.contains("group:") && !cdl.contains("types:") && !cdl.contains("string ") {
+            let classic = directory.path().join(format!("{number}-classic.nc"));
+            run("ncgen", &["-k", "nc7", "-o", text(&classic), text(&from)]);
+        }
+    }
+    assert!(compare(directory.path()) >= 2 * cdl::TEXTS.len());
+}
