@@ -5,9 +5,9 @@
 //! [`Scratch`] of its own, which serves one chunk after the other without allocating.
 //!
 //! The size of a decoded chunk is known before, and with it the most bytes that each step can
-//! produce: a filter writes into a buffer of that size, so stored bytes that claim more are an error
-//! and never memory. A filter that has no decoder is no error until a chunk asks for it, as the
-//! filter mask of a chunk may say that it was not applied.
+//! produce: a filter writes into a buffer of that size, so stored bytes that claim more are an
+//! error and never memory. A filter that has no decoder is no error until a chunk asks for it, as
+//! the filter mask of a chunk may say that it was not applied.
 
 mod bits;
 mod bitshuffle;
