@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod chunk_shape;
 pub mod error;
 pub mod filter;
 pub mod model;
