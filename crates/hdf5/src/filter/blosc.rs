@@ -27,7 +27,7 @@ const SHORT: FilterFault = FilterFault::Damaged("it ends too early");
 
 /// What stands in front of the blocks.
 #[derive(Clone, Copy, Debug)]
-struct Header {
+struct BloscHeader {
     flags: u8,
     element: usize,
     block: usize,
@@ -81,7 +81,7 @@ pub(super) fn decode(
         4 => InnerCompressor::Zstd,
         _ => return Err(FilterFault::Unsupported("a compressor that Blosc does not name")),
     };
-    let header = Header { flags, element: usize::from(element), block, compressor };
+    let header = BloscHeader { flags, element: usize::from(element), block, compressor };
     let starts = input.get(HEADER..).ok_or(SHORT)?.as_chunks::<4>().0;
     if starts.len() < len.div_ceil(block) {
         return Err(SHORT);
@@ -95,7 +95,7 @@ pub(super) fn decode(
     decoded.map(|()| len)
 }
 
-impl Header {
+impl BloscHeader {
     /// `bytes` is memory to work in.
     fn decode_block(
         &self,
