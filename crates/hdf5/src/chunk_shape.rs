@@ -1,7 +1,7 @@
 //! Shapes of chunks for variables whose definition gives none.
 //!
 //! [`ChunkRule::shape`] is pure, and in whole numbers: ranks on machines of different kinds get the
-//! same. Chunks are to have about 4 MiB. [BARTZ] found that netCDF-C's rule of that time gives
+//! same. Chunks are to have about 4 MiB. \[BARTZ\] found that netCDF-C's rule of that time gives
 //! chunks of one element if all dimensions are unlimited, and extended it; the extended one is the
 //! default.
 
