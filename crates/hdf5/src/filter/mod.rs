@@ -2,7 +2,7 @@
 //!
 //! [`Pipeline`] is made once for a dataset, from the filters that its header names, and shared by
 //! all threads. What a thread needs beside it, buffers and the state of compressors, is in a
-//! [`Scratch`] of its own, which serves one chunk after the other without allocating.
+//! [`Scratch`] of its own, which serves one chunk after the other.
 //!
 //! The size of a decoded chunk is known before, and with it the most bytes that each step can
 //! produce: a filter writes into a buffer of that size, so stored bytes that claim more are an
