@@ -17,6 +17,7 @@ mod btree;
 mod caches;
 pub mod checksum;
 mod chunk_index;
+pub mod chunk_shape;
 mod cursor;
 mod data;
 mod dataset;
