@@ -6,7 +6,7 @@
 
 use super::fragment::{BlockId, Fragment};
 use super::image::Image;
-use super::lookup3;
+use crate::checksum::lookup3;
 use super::message::DenseIndexes;
 use crate::model::Name;
 
@@ -41,7 +41,7 @@ impl DenseAttributes {
         let size: usize = self.attributes.iter().map(|(_, body)| body.len()).sum();
         let mut names: Vec<(u32, Name, usize)> = (self.attributes.iter().enumerate())
             .map(|(order, (name, _))| {
-                (lookup3::checksum(name.as_bytes()), name.clone(), order)
+                (lookup3(name.as_bytes()), name.clone(), order)
             })
             .collect();
         names.sort();

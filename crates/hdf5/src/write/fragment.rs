@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::lookup3;
+use crate::checksum::lookup3;
 use crate::model::Address;
 
 /// A block of an image: something that has an address of its own.
@@ -126,7 +126,7 @@ impl Fragment {
             bytes[reference.at..reference.at + WORD].copy_from_slice(&target.to_le_bytes());
         }
         for range in &self.sealed {
-            let sum = lookup3::checksum(&bytes[range.clone()]);
+            let sum = lookup3(&bytes[range.clone()]);
             bytes[range.end..range.end + 4].copy_from_slice(&sum.to_le_bytes());
         }
     }

@@ -16,7 +16,6 @@ mod elements;
 mod fragment;
 mod global_heap;
 mod image;
-mod lookup3;
 mod message;
 pub mod netcdf;
 mod object_header;

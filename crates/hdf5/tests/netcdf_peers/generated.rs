@@ -10,6 +10,7 @@ use striate_hdf5::write::{DataAlignment, Elements, PlanOptions};
 
 use super::kind::{Field, Kind, Value};
 use super::random::Random;
+use super::written::Written;
 
 /// A file with its values.
 #[derive(Clone, Debug)]
@@ -19,8 +20,8 @@ pub(crate) struct Generated {
     /// The type and, in row-major order, the values of each variable.
     pub(crate) variables: Vec<(Kind, Vec<Value>)>,
     /// What attributes are, by owner: a group's or a variable's number.
-    group_attributes: Vec<Vec<(String, Kind, Vec<Value>)>>,
-    variable_attributes: Vec<Vec<(String, Kind, Vec<Value>)>>,
+    pub(crate) group_attributes: Vec<Vec<(String, Kind, Vec<Value>)>>,
+    pub(crate) variable_attributes: Vec<Vec<(String, Kind, Vec<Value>)>>,
     types: Vec<Kind>,
     /// Whether netCDF4-python can make the same file.
     pub(crate) reproducible: bool,
@@ -269,13 +270,53 @@ impl Generated {
     }
 
     /// The path of a group.
-    fn path(&self, group: usize) -> String {
+    pub(crate) fn path(&self, group: usize) -> String {
         if group == 0 {
             return "/".into();
         }
         let one = &self.definition.groups[group];
         let parent = self.path(one.parent);
         format!("{}/{}", parent.trim_end_matches('/'), one.name)
+    }
+
+    /// The path of a variable's dataset.
+    pub(crate) fn dataset_path(&self, number: usize) -> String {
+        let file = &self.definition;
+        let variable = &file.variables[number];
+        let mut dimensions = file.dimensions.iter().enumerate();
+        let named = dimensions.find(|(_, one)| {
+            one.group == variable.group && one.name == variable.name
+        });
+        let free = named.is_none_or(|(dimension, _)| variable.dimensions.first() == Some(&dimension));
+        let prefix = if free { "" } else { "_nc4_non_coord_" };
+        format!("{}/{prefix}{}", self.path(variable.group).trim_end_matches('/'), variable.name)
+    }
+
+    /// Writes the file, in as many commits as its dimensions need; those that can grow begin with
+    /// nothing.
+    pub(crate) fn write(&self, often: bool) -> Written {
+        let mut definition = self.definition.clone();
+        for dimension in &mut definition.dimensions {
+            if dimension.unlimited {
+                dimension.length = 0;
+            }
+        }
+        let mut written = Written::create(definition, self.options);
+        for (number, dimension) in self.definition.dimensions.iter().enumerate() {
+            if dimension.unlimited {
+                for length in [dimension.length / 2, dimension.length] {
+                    written.plan.grow(number, length).unwrap();
+                    if often {
+                        written.commit();
+                    }
+                }
+            }
+        }
+        for (number, (kind, values)) in self.variables.iter().enumerate() {
+            written.put(number, &elements(kind, values));
+        }
+        written.commit();
+        written
     }
 
     /// All of it, for the peers' script.

@@ -71,11 +71,6 @@ impl Kind {
         }
     }
 
-    /// Whether only netCDF's own types are in it.
-    pub(crate) fn is_atomic(&self) -> bool {
-        matches!(self, Self::Atomic(..))
-    }
-
     /// Whether values are in heaps.
     pub(crate) fn has_heap(&self) -> bool {
         match self {

@@ -6,94 +6,31 @@
 
 mod generated;
 mod kind;
+mod large;
 mod random;
+mod read_back;
+mod tools;
 mod written;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::OnceLock;
 
-use generated::{Generated, elements};
-use written::Written;
+use generated::Generated;
+use tools::{directory, dump, peer, run};
 
 /// How many files there are.
 const FILES: u64 = 320;
-
-/// Runs a command that must succeed; returns what it prints.
-fn run(command: &mut Command) -> String {
-    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {errors}");
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-/// An interpreter with h5py, netCDF4, h5netcdf and xarray: `STRIATE_PYTHON`, or a virtual
-/// environment in the target directory, which is created when it is first needed.
-fn python() -> &'static Path {
-    static PYTHON: OnceLock<PathBuf> = OnceLock::new();
-    PYTHON.get_or_init(|| {
-        if let Some(given) = std::env::var_os("STRIATE_PYTHON") {
-            return given.into();
-        }
-        let home = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().join("python-hdf5");
-        let python = home.join("bin/python");
-        let libraries = "import h5netcdf, h5py, netCDF4, xarray";
-        let has_all = Command::new(&python).args(["-c", libraries]).output();
-        if !has_all.is_ok_and(|output| output.status.success()) {
-            run(Command::new("python3").args(["-m", "venv"]).arg(&home));
-            let install = ["-m", "pip", "install", "--quiet", "h5netcdf", "h5py", "netCDF4", "xarray"];
-            run(Command::new(&python).args(install));
-        }
-        python
-    })
-}
-
-/// Runs a command of `peer.py` over a directory; none of its files may fail.
-fn peer(command: &str, directory: &Path) {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/netcdf_peers/peer.py");
-    let printed = run(Command::new(python()).arg(script).arg(command).arg(directory));
-    assert!(printed.starts_with("0 failures"), "{command}: {printed}");
-}
-
-/// Writes a file, in as many commits as its dimensions need, and its JSON.
-fn write(directory: &Path, seed: u64) -> PathBuf {
-    let file = Generated::new(seed);
-    let path = directory.join(format!("{seed:04}.nc"));
-    std::fs::write(path.with_extension("json"), file.json().to_string()).unwrap();
-    // Dimensions that can grow begin with nothing.
-    let mut definition = file.definition.clone();
-    for dimension in &mut definition.dimensions {
-        if dimension.unlimited {
-            dimension.length = 0;
-        }
-    }
-    let mut written = Written::create(&path, definition, file.options);
-    for (number, dimension) in file.definition.dimensions.iter().enumerate() {
-        if dimension.unlimited {
-            for length in [dimension.length / 2, dimension.length] {
-                written.plan.grow(number, length).unwrap();
-                if seed % 3 == 0 {
-                    written.commit();
-                }
-            }
-        }
-    }
-    for (number, (kind, values)) in file.variables.iter().enumerate() {
-        written.put(number, &elements(kind, values));
-    }
-    written.commit();
-    path
-}
 
 /// The files, written once for all tests of a process.
 fn files() -> &'static Path {
     static WRITTEN: OnceLock<PathBuf> = OnceLock::new();
     WRITTEN.get_or_init(|| {
-        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("netcdf_peers");
-        let _ = std::fs::remove_dir_all(&directory);
-        std::fs::create_dir_all(&directory).unwrap();
+        let directory = directory("generated");
         for seed in 0..FILES {
-            write(&directory, seed);
+            let path = directory.join(format!("{seed:04}.nc"));
+            let file = Generated::new(seed);
+            std::fs::write(path.with_extension("json"), file.json().to_string()).unwrap();
+            std::fs::write(path, file.write(seed % 3 == 0).bytes).unwrap();
         }
         directory
     })
@@ -117,4 +54,51 @@ fn h5netcdf_reads_every_value() {
 #[test]
 fn xarray_reads_every_value_with_both_engines() {
     peer("xarray", files());
+}
+
+#[test]
+fn ncdump_prints_what_it_prints_of_the_same_file_of_netcdf_c() {
+    let files = files();
+    let references = directory("references");
+    for seed in 0..FILES {
+        let name = format!("{seed:04}.json");
+        std::fs::copy(files.join(&name), references.join(&name)).unwrap();
+    }
+    peer("reference", &references);
+    let mut compared = 0;
+    for seed in 0..FILES {
+        let reference = references.join(format!("{seed:04}.nc"));
+        if reference.exists() {
+            assert_eq!(dump(&files.join(format!("{seed:04}.nc"))), dump(&reference), "{seed}");
+            compared += 1;
+        }
+    }
+    assert!(compared > FILES / 2, "{compared}");
+}
+
+#[test]
+fn tools_of_hdf5_walk_every_structure() {
+    for seed in 0..FILES {
+        let path = files().join(format!("{seed:04}.nc"));
+        // Prints what it cannot read, and succeeds.
+        let printed = run("h5dump", &["-p"], &path);
+        assert!(!printed.contains("unable"), "{seed}: {printed}");
+        run("h5ls", &["-r", "-v", "-a"], &path);
+    }
+}
+
+#[test]
+fn others_add_to_files_and_all_is_read() {
+    let appended = directory("appended");
+    for seed in 0..FILES {
+        for extension in ["nc", "json"] {
+            let name = format!("{seed:04}.{extension}");
+            std::fs::copy(files().join(&name), appended.join(&name)).unwrap();
+        }
+    }
+    peer("append", &appended);
+    for seed in 0..FILES {
+        let file = std::fs::read(appended.join(format!("{seed:04}.nc"))).unwrap();
+        read_back::check(file, &Generated::new(seed), true);
+    }
 }
