@@ -6,8 +6,8 @@
 
 use super::fragment::{BlockId, Fragment};
 use super::image::Image;
-use crate::checksum::lookup3;
 use super::message::DenseIndexes;
+use crate::checksum::lookup3;
 use crate::model::Name;
 
 /// Bytes of a heap identifier: its kind and 7 bytes of a number.
@@ -40,9 +40,7 @@ impl DenseAttributes {
         let count = self.attributes.len();
         let size: usize = self.attributes.iter().map(|(_, body)| body.len()).sum();
         let mut names: Vec<(u32, Name, usize)> = (self.attributes.iter().enumerate())
-            .map(|(order, (name, _))| {
-                (lookup3(name.as_bytes()), name.clone(), order)
-            })
+            .map(|(order, (name, _))| (lookup3(name.as_bytes()), name.clone(), order))
             .collect();
         names.sort();
 

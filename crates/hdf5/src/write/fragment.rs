@@ -104,8 +104,9 @@ impl Fragment {
         let shift = self.bytes.len();
         self.bytes.extend(&other.bytes);
         let references = other.references.iter();
-        self.references
-            .extend(references.map(|reference| Reference { at: reference.at + shift, ..*reference }));
+        self.references.extend(
+            references.map(|reference| Reference { at: reference.at + shift, ..*reference }),
+        );
         let sealed = other.sealed.iter();
         self.sealed.extend(sealed.map(|range| range.start + shift..range.end + shift));
     }

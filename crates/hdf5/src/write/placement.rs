@@ -83,7 +83,88 @@ impl Chunks {
     pub(crate) fn new(shape: &[u64], element_size: u32, filtered: bool) -> Self {
         let bytes = shape.iter().fold(u64::from(element_size), |all, &one| all.saturating_mul(one));
         let covered = vec![0; shape.len()];
-        Self { shape: shape.to_vec(), bytes, filtered, covered, boxes: Vec::new(), table: BTreeMap::new() }
+        Self {
+            shape: shape.to_vec(),
+            bytes,
+            filtered,
+            covered,
+            boxes: Vec::new(),
+            table: BTreeMap::new(),
+        }
+    }
+
+    /// The chunks of a file that exists: of an array of these sizes, by their places in the grid.
+    /// Whole rows of chunks at equal distances become boxes again, the others are in the table.
+    pub fn existing(
+        shape: &[u64],
+        element_size: u32,
+        filtered: bool,
+        sizes: &[u64],
+        chunks: impl IntoIterator<Item = (Vec<u64>, StoredChunk)>,
+    ) -> Self {
+        let mut all = Self::new(shape, element_size, filtered);
+        all.covered = all.grid(sizes);
+        all.table = chunks.into_iter().collect();
+        if !filtered && !shape.is_empty() {
+            all.find_boxes();
+        }
+        all
+    }
+
+    /// Moves rows of chunks from the table to boxes.
+    fn find_boxes(&mut self) {
+        let Some(&rows) = self.covered.first() else { return };
+        let row_len: u64 = self.covered[1..].iter().product();
+        let mut place = vec![0; self.covered.len()];
+        for row in 0..rows {
+            place.fill(0);
+            place[0] = row;
+            let end = [vec![row + 1], vec![0; place.len() - 1]].concat();
+            let in_row: Vec<StoredChunk> =
+                self.table.range(place.clone()..end.clone()).map(|(_, &stored)| stored).collect();
+            if in_row.len() as u64 != row_len || !self.is_plain(&in_row) {
+                continue;
+            }
+            let address = in_row[0].address;
+            let stride = match in_row.get(1) {
+                Some(second) => second.address.0 - address.0,
+                None => self.stride_to(address, row),
+            };
+            let mut box_shape = self.covered.clone();
+            box_shape[0] = 1;
+            let new = ChunkBox { origin: place.clone(), shape: box_shape, address, stride };
+            match self.boxes.last_mut().filter(|last| joins(last, &new)) {
+                Some(last) => last.shape[0] += 1,
+                None => self.boxes.push(new),
+            }
+        }
+        let boxes = &self.boxes;
+        self.table.retain(|place, _| boxes.iter().all(|one| one.address_of(place).is_none()));
+    }
+
+    /// The stride of a row of one chunk: the distance from the row before, if that can be one. A box
+    /// of one chunk, which has no stride yet, gets it.
+    fn stride_to(&mut self, address: Address, row: u64) -> u64 {
+        let bytes = self.bytes;
+        let last = self.boxes.last_mut().filter(|last| last.origin[0] + last.shape[0] == row);
+        let Some(last) = last else { return bytes };
+        let distance = address.0.checked_sub(last.address.0).filter(|&distance| distance >= bytes);
+        if let Some(distance) = distance.filter(|_| last.count() == 1) {
+            last.stride = distance;
+        }
+        last.stride
+    }
+
+    /// Whether chunks are as they would be written: at equal distances, without filters.
+    fn is_plain(&self, chunks: &[StoredChunk]) -> bool {
+        let whole =
+            chunks.iter().all(|one| u64::from(one.size) == self.bytes && one.filter_mask == 0);
+        let distances = || {
+            let pairs = chunks.windows(2);
+            pairs.map(|pair| pair[1].address.0.checked_sub(pair[0].address.0))
+        };
+        let first = distances().next().flatten().unwrap_or(self.bytes);
+        whole && first >= self.bytes && distances().all(|distance| distance == Some(first))
     }
 
     /// The shape of a chunk in elements.
@@ -147,11 +228,12 @@ impl Chunks {
             };
             new.origin[dimension] = self.covered[dimension];
             new.shape[dimension] = wanted[dimension] - self.covered[dimension];
-            self.covered[dimension] = wanted[dimension];
             if new.shape.contains(&0) {
+                self.covered[dimension] = wanted[dimension];
                 continue;
             }
             new.address = Address(space.chunks(self.bytes, &new.shape)?);
+            self.covered[dimension] = wanted[dimension];
             match self.boxes.last_mut().filter(|last| joins(last, &new)) {
                 Some(last) => last.shape[0] += new.shape[0],
                 None => self.boxes.push(new),
@@ -164,7 +246,9 @@ impl Chunks {
     fn with_reserve(&self, grid: &[u64], ahead: u64) -> Vec<u64> {
         let mut wanted: Vec<u64> =
             grid.iter().zip(&self.covered).map(|(&new, &old)| new.max(old)).collect();
-        let (Some(&new), Some(&old)) = (wanted.first(), self.covered.first()) else { return wanted };
+        let (Some(&new), Some(&old)) = (wanted.first(), self.covered.first()) else {
+            return wanted;
+        };
         let row = wanted[1..].iter().try_fold(self.bytes.max(1), |all, &one| all.checked_mul(one));
         if let Some(row) = row.filter(|_| old > 0 && new > old) {
             // As much again as there is, within the limit.

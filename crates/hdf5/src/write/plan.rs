@@ -6,6 +6,7 @@
 //! the one before. The space of metadata that no superblock refers to any more is used again by the
 //! commit after the next, so that two copies alternate.
 
+use super::chunk_tree::StoredChunk;
 use super::netcdf::{self, FileDefinition, Storage, VariableDefinition};
 use super::placement::{Chunks, Placement};
 use super::space::{DataAlignment, Space};
@@ -35,6 +36,8 @@ pub struct FilePlan {
     live: Vec<Slot>,
     /// Space of metadata that no superblock refers to.
     spare: Vec<Slot>,
+    /// Whether the file is not yet in the state of the plan.
+    changed: bool,
 }
 
 /// Space for all metadata.
@@ -86,6 +89,7 @@ impl FilePlan {
             space: Space::new(SUPERBLOCK_SIZE, options.alignment),
             live: Vec::new(),
             spare: Vec::new(),
+            changed: true,
         };
         plan.place()?;
         let (image, _) = netcdf::build(&plan.definition, &plan.placements)?;
@@ -112,7 +116,8 @@ impl FilePlan {
         }
         let space = Space::new(end.0, options.alignment);
         let (live, spare) = (Vec::new(), Vec::new());
-        let mut plan = Self { definition, options, placements, space, live, spare };
+        let changed = false;
+        let mut plan = Self { definition, options, placements, space, live, spare, changed };
         plan.place()?;
         Ok(plan)
     }
@@ -159,6 +164,7 @@ impl FilePlan {
         next.definition = definition;
         next.place()?;
         netcdf::build(&next.definition, &next.placements)?;
+        next.changed = true;
         *self = next;
         Ok(())
     }
@@ -171,10 +177,18 @@ impl FilePlan {
             let reason = Reason::Invalid("is no dimension that can get this length");
             return Err(Error::of(Structure::Dataspace, reason));
         };
-        known.length = length;
+        let before = std::mem::replace(&mut known.length, length);
+        if before == length {
+            return Ok(());
+        }
+        self.changed = true;
         for number in 0..self.placements.len() {
-            if self.definition.variables[number].dimensions.contains(&dimension) {
-                self.cover(number)?;
+            if self.definition.variables[number].dimensions.contains(&dimension)
+                && let Err(error) = self.cover(number)
+            {
+                // Chunks that have a place already are not in the file as long as they are beyond.
+                self.definition.dimensions[dimension].length = before;
+                return Err(error);
             }
         }
         Ok(())
@@ -182,11 +196,33 @@ impl FilePlan {
 
     /// Space for filtered chunks or heap collections, at the end of the file.
     pub fn allocate(&mut self, bytes: u64) -> Result<Address> {
+        self.changed = true;
         self.space.data(bytes).map(Address)
+    }
+
+    /// Where a chunk of a variable without filters is. One that has no place, in a file of others,
+    /// gets one; it has to be written whole.
+    pub fn claim(&mut self, variable: usize, place: &[u64]) -> Result<Address> {
+        let missing = Error::of(Structure::Chunk, Reason::Invalid("is none of the variable"));
+        let Some(Placement::Chunked(chunks)) = self.placements.get_mut(variable) else {
+            return Err(missing);
+        };
+        if let Some(stored) = chunks.chunk(place) {
+            return Ok(stored.address);
+        }
+        if chunks.is_filtered() || place.len() != chunks.shape().len() {
+            return Err(missing);
+        }
+        let address = Address(self.space.data(chunks.chunk_bytes())?);
+        let size = chunks.chunk_bytes() as u32;
+        chunks.set(place, StoredChunk { address, size, filter_mask: 0 });
+        self.changed = true;
+        Ok(address)
     }
 
     /// The chunks of a variable, to set where filtered ones are.
     pub fn chunks_mut(&mut self, variable: usize) -> Option<&mut Chunks> {
+        self.changed = true;
         match self.placements.get_mut(variable) {
             Some(Placement::Chunked(chunks)) => Some(chunks),
             _ => None,
@@ -194,8 +230,13 @@ impl FilePlan {
     }
 
     /// What brings the file into the state of this plan. [`FilePlan::committed`] must follow when
-    /// all steps are done; if they fail, the next commit starts from what is in the file.
+    /// all steps are done; if they fail, the next commit starts from what is in the file. If only
+    /// data in place were written since the last commit, they have to reach storage, and that is
+    /// all.
     pub fn commit(&mut self) -> Result<Commit> {
+        if !self.changed {
+            return Ok(Commit { steps: vec![Step::Sync], end: self.end() });
+        }
         let (image, root) = netcdf::build(&self.definition, &self.placements)?;
         let slot = self.slot(image.len())?;
         self.live.push(slot);
@@ -216,6 +257,7 @@ impl FilePlan {
     pub fn committed(&mut self) {
         let old = self.live.len().saturating_sub(1);
         self.spare.extend(self.live.drain(..old));
+        self.changed = false;
     }
 
     /// Space for metadata: the smallest that is free and large enough, or new space. New space is

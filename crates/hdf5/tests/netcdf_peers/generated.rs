@@ -72,6 +72,7 @@ impl Generated {
             file.types(random);
         }
         file.variables(random, classic);
+        file.reproducible &= file.lengths_follow_from_values();
         file
     }
 
@@ -239,7 +240,7 @@ impl Generated {
                 filters.push(filter(2, true, &[datatype.size]));
             }
             if random.once_in(2) {
-                filters.push(filter(1, true, &[random.below(10) as u32]));
+                filters.push(filter(1, true, &[random.below(9) as u32 + 1]));
             }
             if random.once_in(3) {
                 filters.push(filter(3, false, &[]));
@@ -251,10 +252,12 @@ impl Generated {
             }
             _ => Vec::new(),
         };
-        let fill =
-            if random.once_in(6) { VariableFill::Nothing } else { VariableFill::default() };
-        let fill = if fill_value.is_empty() { fill } else { VariableFill::Value };
-        let (attributes, values_of) = attributes(random, &fill_value, self.definition.classic_model);
+        let fill = if random.once_in(6) { VariableFill::Nothing } else { VariableFill::default() };
+        // NetCDF4 cannot say that strings and types of users are not filled.
+        let plain = matches!(kind, Kind::Atomic(..)) && !kind.has_heap();
+        let fill = if fill_value.is_empty() && plain { fill } else { VariableFill::Value };
+        let (attributes, values_of) =
+            attributes(random, &fill_value, self.definition.classic_model);
         self.definition.variables.push(VariableDefinition {
             group,
             name: name.into(),
@@ -267,6 +270,17 @@ impl Generated {
         });
         self.variable_attributes.push(values_of);
         self.variables.push((kind, values));
+    }
+
+    /// Whether each unlimited dimension has the length that netCDF-C gives it when the values are
+    /// written: one whose variables are all empty would stay at 0.
+    fn lengths_follow_from_values(&self) -> bool {
+        let dimensions = self.definition.dimensions.iter().enumerate();
+        dimensions.filter(|(_, one)| one.unlimited && one.length > 0).all(|(number, _)| {
+            let users = self.definition.variables.iter().zip(&self.variables);
+            let mut users = users.filter(|(one, _)| one.dimensions.contains(&number)).peekable();
+            users.peek().is_none() || users.any(|(_, (_, values))| !values.is_empty())
+        })
     }
 
     /// The path of a group.
@@ -284,10 +298,10 @@ impl Generated {
         let file = &self.definition;
         let variable = &file.variables[number];
         let mut dimensions = file.dimensions.iter().enumerate();
-        let named = dimensions.find(|(_, one)| {
-            one.group == variable.group && one.name == variable.name
-        });
-        let free = named.is_none_or(|(dimension, _)| variable.dimensions.first() == Some(&dimension));
+        let named =
+            dimensions.find(|(_, one)| one.group == variable.group && one.name == variable.name);
+        let free =
+            named.is_none_or(|(dimension, _)| variable.dimensions.first() == Some(&dimension));
         let prefix = if free { "" } else { "_nc4_non_coord_" };
         format!("{}/{prefix}{}", self.path(variable.group).trim_end_matches('/'), variable.name)
     }

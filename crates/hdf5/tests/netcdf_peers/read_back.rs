@@ -13,7 +13,8 @@ pub(crate) fn check<S: Source>(source: S, expected: &Generated, added: bool) {
     let root = file.root().unwrap();
     for (number, group) in expected.definition.groups.iter().enumerate() {
         let object = file.lookup(&root, expected.path(number).as_bytes()).unwrap();
-        let hidden = if number > 0 { 0 } else { 1 + usize::from(expected.definition.classic_model) };
+        let hidden =
+            if number > 0 { 0 } else { 1 + usize::from(expected.definition.classic_model) };
         let count = group.attributes.len() + hidden;
         attributes(&file, &object, &expected.group_attributes[number], (!added).then_some(count));
     }
@@ -83,15 +84,14 @@ fn same(kind: &Kind, expected: &Value, found: &Read) -> bool {
                 && expected.iter().zip(found).all(|(expected, found)| same(base, expected, found))
         }
         (Kind::Compound(fields), Value::List(expected), Read::Compound(found)) => {
-            let member = |(field, (expected, found)): (&Field, (&Value, &Read))| {
-                match (expected, found) {
+            let member =
+                |(field, (expected, found)): (&Field, (&Value, &Read))| match (expected, found) {
                     (Value::List(expected), Read::Array(found)) => {
                         expected.len() == found.len()
                             && expected.iter().zip(found).all(|(e, f)| same(&field.kind, e, f))
                     }
                     _ => same(&field.kind, expected, found),
-                }
-            };
+                };
             fields.iter().zip(expected.iter().zip(found)).all(member)
         }
         _ => false,

@@ -89,7 +89,8 @@ impl Written {
             for (at, target) in buffer.chunks_exact_mut(element).enumerate() {
                 let within = coordinates(at as u64, &chunk);
                 let in_array = place.iter().zip(&chunk).zip(&within);
-                let whole: Vec<u64> = in_array.map(|((at, len), within)| at * len + within).collect();
+                let whole: Vec<u64> =
+                    in_array.map(|((at, len), within)| at * len + within).collect();
                 if whole.iter().zip(&sizes).all(|(at, size)| at < size) {
                     let from = whole.iter().zip(&sizes).fold(0, |all, (at, size)| all * size + at);
                     let from = from as usize * element;

@@ -5,13 +5,13 @@
 //! variables as netCDF-C interleaves them, so that a reader which numbers dimensions by their order
 //! comes to the same numbers.
 
+use super::AtomicType;
 use super::check::check;
 use super::definition::{AttributeDefinition, DimensionDefinition, FileDefinition, Storage};
+use super::fill::fill_of;
 use super::scales::{
     Scales, coordinates_attribute, dimension_list, reference_list, scale_attributes,
 };
-use super::AtomicType;
-use super::fill::fill_of;
 use crate::model::{
     AllocationTime, ByteOrder, Dataspace, Datatype, FillValue, MessageFlags, MessageKind, Name,
 };
@@ -116,7 +116,12 @@ impl Builder<'_> {
 
     /// The dimensions and variables of a group: dimensions up to the first with a coordinate
     /// variable, then variables up to that one, and so on.
-    fn interleave(&self, dimensions: &[usize], variables: &[usize], links: &mut Vec<(Name, BlockId)>) {
+    fn interleave(
+        &self,
+        dimensions: &[usize],
+        variables: &[usize],
+        links: &mut Vec<(Name, BlockId)>,
+    ) {
         let mut variables = variables.iter();
         let mut write = |links: &mut Vec<(Name, BlockId)>, until: Option<usize>| {
             for &number in variables.by_ref() {

@@ -36,7 +36,8 @@ impl Scales {
         let mut of_variables = HashMap::new();
         for (number, variable) in file.variables.iter().enumerate() {
             let named = names.get(&(variable.group, variable.name.clone()));
-            if let Some(&dimension) = named.filter(|named| variable.dimensions.first() == Some(named))
+            if let Some(&dimension) =
+                named.filter(|named| variable.dimensions.first() == Some(named))
             {
                 of_dimensions[dimension] = Some(number);
                 of_variables.insert(number, dimension);
