@@ -21,7 +21,7 @@ use striate_hdf5::write::netcdf::{
     VariableDefinition, VariableFill,
 };
 use striate_hdf5::write::{
-    Chunks, DataAlignment, Elements, FilePlan, Placement, PlanOptions, Step, StoredChunk,
+    Chunks, CommitStep, DataAlignment, Elements, FilePlan, Placement, PlanOptions, StoredChunk,
 };
 use written::Written;
 
@@ -102,7 +102,7 @@ fn a_commit_that_stops_anywhere_leaves_a_whole_state() {
             let commit = file.plan.commit().unwrap();
             let mut changed = false;
             for step in &commit.steps {
-                if let Step::Write { address, bytes } = step
+                if let CommitStep::Write { address, bytes } = step
                     && *address != Address(0)
                 {
                     // Half of a write, too.
@@ -111,7 +111,7 @@ fn a_commit_that_stops_anywhere_leaves_a_whole_state() {
                     assert_eq!(shapes(&half.bytes), shapes_of(&before), "{round}");
                 }
                 file.step(step);
-                changed |= matches!(step, Step::Write { address: Address(0), .. });
+                changed |= matches!(step, CommitStep::Write { address: Address(0), .. });
                 if !changed {
                     assert_eq!(shapes(&file.bytes), shapes_of(&before), "{round}");
                 }
@@ -156,7 +156,7 @@ fn a_commit_that_failed_keeps_what_the_file_may_refer_to() {
     for _ in 0..4 {
         // Nobody knows whether the superblock was written.
         for step in file.plan.commit().unwrap().steps {
-            if let Step::Write { address, bytes } = step
+            if let CommitStep::Write { address, bytes } = step
                 && address != Address(0)
             {
                 written.push(address.0..address.0 + bytes.len() as u64);
@@ -319,7 +319,7 @@ fn a_file_that_was_read_is_written_further() {
             }
             file.commit();
             // Nothing has changed since.
-            assert_eq!(file.plan.commit().unwrap().steps, [Step::Sync]);
+            assert_eq!(file.plan.commit().unwrap().steps, [CommitStep::Sync]);
             let definition = file.plan.definition().clone();
             let next = resumed(&file.bytes, &definition, options);
             for number in 0..3 {

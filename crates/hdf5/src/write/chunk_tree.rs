@@ -66,14 +66,14 @@ impl ChunkTree {
         }
         let block = image.reserve();
         let mut out = Fragment::new();
-        let mut below = Level { block, first: 0, span: 1, children: self.stored.len() };
+        let mut below = ChildLevel { block, first: 0, span: 1, children: self.stored.len() };
         for height in 0.. {
             let nodes = below.children.div_ceil(FANOUT);
             let first = out.len() / self.node_size();
             for node in 0..nodes {
                 self.node(&mut out, height, first, nodes, node, &below);
             }
-            below = Level { block, first, span: below.span * FANOUT, children: nodes };
+            below = ChildLevel { block, first, span: below.span * FANOUT, children: nodes };
             if nodes == 1 {
                 break;
             }
@@ -117,7 +117,7 @@ impl ChunkTree {
         first: usize,
         nodes: usize,
         node: usize,
-        below: &Level,
+        below: &ChildLevel,
     ) {
         let begin = out.len();
         let size = self.node_size();
@@ -146,7 +146,7 @@ impl ChunkTree {
 }
 
 /// What the nodes of a level point to: chunks, or the nodes of the level below.
-struct Level {
+struct ChildLevel {
     block: BlockId,
     /// The first node.
     first: usize,

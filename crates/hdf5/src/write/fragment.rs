@@ -17,14 +17,14 @@ pub(crate) struct BlockId(pub(super) u32);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fragment {
     bytes: Vec<u8>,
-    references: Vec<Reference>,
+    references: Vec<AddressField>,
     /// Ranges whose checksum follows them.
     sealed: Vec<Range<usize>>,
 }
 
 /// An address field.
 #[derive(Clone, Copy, Debug)]
-struct Reference {
+struct AddressField {
     at: usize,
     block: BlockId,
     /// Counted from the beginning of the block.
@@ -88,7 +88,7 @@ impl Fragment {
 
     /// The address of a place in a block.
     pub(crate) fn reference(&mut self, block: BlockId, offset: u64) {
-        self.references.push(Reference { at: self.bytes.len(), block, offset });
+        self.references.push(AddressField { at: self.bytes.len(), block, offset });
         self.zeros(WORD);
     }
 
@@ -105,7 +105,7 @@ impl Fragment {
         self.bytes.extend(&other.bytes);
         let references = other.references.iter();
         self.references.extend(
-            references.map(|reference| Reference { at: reference.at + shift, ..*reference }),
+            references.map(|reference| AddressField { at: reference.at + shift, ..*reference }),
         );
         let sealed = other.sealed.iter();
         self.sealed.extend(sealed.map(|range| range.start + shift..range.end + shift));

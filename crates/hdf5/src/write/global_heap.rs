@@ -19,11 +19,11 @@ const MOST_OBJECTS: u16 = 0xffff;
 /// Collections that are being filled.
 #[derive(Debug, Default)]
 pub(crate) struct HeapBuilder {
-    open: Option<Collection>,
+    open: Option<OpenCollection>,
 }
 
 #[derive(Debug)]
-struct Collection {
+struct OpenCollection {
     block: BlockId,
     objects: Fragment,
     last: u16,
@@ -43,7 +43,7 @@ impl HeapBuilder {
         if full {
             self.finish(image);
         }
-        let collection = self.open.get_or_insert_with(|| Collection {
+        let collection = self.open.get_or_insert_with(|| OpenCollection {
             block: image.reserve(),
             objects: Fragment::new(),
             last: 0,

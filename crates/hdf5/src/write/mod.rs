@@ -27,6 +27,6 @@ mod superblock;
 pub use chunk_tree::StoredChunk;
 pub use elements::{Elements, HeapedElements};
 pub use placement::{ChunkBox, Chunks, Placement};
-pub use plan::{Commit, FilePlan, PlanOptions, Step};
+pub use plan::{Commit, CommitStep, FilePlan, PlanOptions};
 pub use space::DataAlignment;
 pub use superblock::{SUPERBLOCK_SIZE, superblock};

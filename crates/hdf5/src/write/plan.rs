@@ -33,16 +33,16 @@ pub struct FilePlan {
     placements: Vec<Placement>,
     space: Space,
     /// Metadata that a superblock in the file may refer to; the newest last.
-    live: Vec<Slot>,
+    live: Vec<MetadataSlot>,
     /// Space of metadata that no superblock refers to.
-    spare: Vec<Slot>,
+    spare: Vec<MetadataSlot>,
     /// Whether the file is not yet in the state of the plan.
     changed: bool,
 }
 
 /// Space for all metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Slot {
+struct MetadataSlot {
     address: u64,
     capacity: u64,
 }
@@ -51,14 +51,14 @@ struct Slot {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Commit {
     /// To be done in this order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<CommitStep>,
     /// Where the file ends then.
     pub end: Address,
 }
 
 /// A step of a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum CommitStep {
     /// Write metadata.
     Write {
         /// Where.
@@ -80,6 +80,7 @@ pub enum Step {
 impl FilePlan {
     /// A new file. Metadata come first, then the data of variables in their order.
     pub fn create(definition: FileDefinition, options: PlanOptions) -> Result<Self> {
+        netcdf::check_definition(&definition)?;
         // Lengths do not depend on addresses: the first placement tells how much room metadata
         // need, the second one is behind them.
         let mut plan = Self {
@@ -97,7 +98,7 @@ impl FilePlan {
         plan.placements.clear();
         let capacity = image.len();
         let address = plan.space.metadata(capacity)?;
-        plan.spare.push(Slot { address, capacity });
+        plan.spare.push(MetadataSlot { address, capacity });
         plan.place()?;
         Ok(plan)
     }
@@ -110,6 +111,7 @@ impl FilePlan {
         end: Address,
         options: PlanOptions,
     ) -> Result<Self> {
+        netcdf::check_definition(&definition)?;
         if placements.len() != definition.variables.len() {
             let reason = Reason::Invalid("has another number of placements than of variables");
             return Err(Error::of(Structure::File, reason));
@@ -141,6 +143,7 @@ impl FilePlan {
     /// names, attributes, and values in the header may change, dimensions grow, and new groups,
     /// dimensions, types and variables follow the old ones.
     pub fn redefine(&mut self, definition: FileDefinition) -> Result<()> {
+        netcdf::check_definition(&definition)?;
         let refuse = |why| Err(Error::of(Structure::File, Reason::Invalid(why)));
         if definition.variables.len() < self.definition.variables.len()
             || definition.dimensions.len() < self.definition.dimensions.len()
@@ -235,7 +238,7 @@ impl FilePlan {
     /// all.
     pub fn commit(&mut self) -> Result<Commit> {
         if !self.changed {
-            return Ok(Commit { steps: vec![Step::Sync], end: self.end() });
+            return Ok(Commit { steps: vec![CommitStep::Sync], end: self.end() });
         }
         let (image, root) = netcdf::build(&self.definition, &self.placements)?;
         let slot = self.slot(image.len())?;
@@ -244,11 +247,11 @@ impl FilePlan {
         let root = Address(image.address(root, slot.address));
         let end = self.end();
         let steps = vec![
-            Step::Write { address: Address(slot.address), bytes },
-            Step::Extend { length: end.0 },
-            Step::Sync,
-            Step::Write { address: Address(0), bytes: superblock(end, root) },
-            Step::Sync,
+            CommitStep::Write { address: Address(slot.address), bytes },
+            CommitStep::Extend { length: end.0 },
+            CommitStep::Sync,
+            CommitStep::Write { address: Address(0), bytes: superblock(end, root) },
+            CommitStep::Sync,
         ];
         Ok(Commit { steps, end })
     }
@@ -262,14 +265,14 @@ impl FilePlan {
 
     /// Space for metadata: the smallest that is free and large enough, or new space. New space is
     /// half as large again as it must be, so that the sum of all is proportional to the last.
-    fn slot(&mut self, bytes: u64) -> Result<Slot> {
+    fn slot(&mut self, bytes: u64) -> Result<MetadataSlot> {
         let fitting = self.spare.iter().enumerate().filter(|(_, slot)| slot.capacity >= bytes);
         if let Some((at, _)) = fitting.min_by_key(|(_, slot)| (slot.capacity, slot.address)) {
             return Ok(self.spare.swap_remove(at));
         }
         let capacity = bytes.saturating_add(bytes / 2).next_multiple_of(8);
         let address = self.space.metadata(capacity)?;
-        Ok(Slot { address, capacity })
+        Ok(MetadataSlot { address, capacity })
     }
 
     /// Gives variables and chunks that have no place one.

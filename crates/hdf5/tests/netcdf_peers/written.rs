@@ -4,7 +4,7 @@ use striate_hdf5::filter::{Pipeline, Scratch};
 use striate_hdf5::model::Address;
 use striate_hdf5::write::netcdf::{FileDefinition, Storage, default_fill};
 use striate_hdf5::write::{
-    Elements, FilePlan, HeapedElements, Placement, PlanOptions, Step, StoredChunk,
+    CommitStep, Elements, FilePlan, HeapedElements, Placement, PlanOptions, StoredChunk,
 };
 
 /// The bytes of a file and its plan.
@@ -32,14 +32,14 @@ impl Written {
     }
 
     /// Carries out a step of a commit.
-    pub(crate) fn step(&mut self, step: &Step) {
+    pub(crate) fn step(&mut self, step: &CommitStep) {
         match step {
-            Step::Write { address, bytes } => self.write_at(address.0, bytes),
-            Step::Extend { length } => {
+            CommitStep::Write { address, bytes } => self.write_at(address.0, bytes),
+            CommitStep::Extend { length } => {
                 let length = (*length as usize).max(self.bytes.len());
                 self.bytes.resize(length, 0);
             }
-            Step::Sync => {}
+            CommitStep::Sync => {}
         }
     }
 

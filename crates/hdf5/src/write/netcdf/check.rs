@@ -5,14 +5,29 @@ use std::collections::HashSet;
 use super::definition::{FileDefinition, Storage, VariableDefinition};
 use super::scales::Scales;
 use crate::model::{Class, Datatype, Name};
+use crate::write::message;
 use crate::{Error, Reason, Result, Structure};
 
 fn refuse<T>(structure: Structure, why: &'static str) -> Result<T> {
     Err(Error::of(structure, Reason::Invalid(why)))
 }
 
+/// Checks definitions before anything of them gets a place.
+pub(crate) fn check_definition(file: &FileDefinition) -> Result<()> {
+    check_numbers(file)?;
+    check(file, &Scales::new(file))
+}
+
 /// Checks numbers, names and storage. What only encoding finds is found there.
-pub(super) fn check(file: &FileDefinition, scales: &Scales) -> Result<()> {
+fn check(file: &FileDefinition, scales: &Scales) -> Result<()> {
+    for variable in &file.variables {
+        check_variable(file, variable)?;
+    }
+    check_names(file, scales)
+}
+
+/// Checks that all numbers of groups and dimensions are those of some.
+fn check_numbers(file: &FileDefinition) -> Result<()> {
     let groups = file.groups.len();
     if groups == 0 {
         return refuse(Structure::File, "has no root group");
@@ -29,23 +44,22 @@ pub(super) fn check(file: &FileDefinition, scales: &Scales) -> Result<()> {
     if of_dimensions.chain(of_types).chain(of_variables).any(|group| group >= groups) {
         return refuse(Structure::Group, "is not defined");
     }
-    for variable in &file.variables {
-        check_variable(file, variable)?;
+    let mut used = file.variables.iter().flat_map(|variable| &variable.dimensions);
+    if used.any(|&number| number >= file.dimensions.len()) {
+        return refuse(Structure::Dataspace, "has a dimension that is not defined");
     }
-    check_names(file, scales)
+    Ok(())
 }
 
 fn check_variable(file: &FileDefinition, variable: &VariableDefinition) -> Result<()> {
     let dimensions = &variable.dimensions;
-    if dimensions.iter().any(|&number| number >= file.dimensions.len()) {
-        return refuse(Structure::Dataspace, "has a dimension that is not defined");
-    }
     let grows = dimensions.iter().any(|&number| file.dimensions[number].unlimited);
     match &variable.storage {
         Storage::Chunked(chunk) => {
             if chunk.is_empty() || chunk.len() != dimensions.len() {
                 return refuse(Structure::Layout, "has chunks of another rank than the variable");
             }
+            message::chunked_layout(chunk, variable.datatype.size, None)?;
         }
         _ if grows => {
             return refuse(Structure::Layout, "of a variable that can grow must have chunks");

@@ -9,6 +9,7 @@ mod objects;
 mod scales;
 
 pub use atomic_type::{AtomicType, default_fill};
+pub(crate) use check::check_definition;
 pub use definition::{
     AttributeDefinition, DimensionDefinition, FileDefinition, GroupDefinition, Storage,
     TypeDefinition, VariableDefinition, VariableFill,

@@ -6,7 +6,6 @@
 //! comes to the same numbers.
 
 use super::AtomicType;
-use super::check::check;
 use super::definition::{AttributeDefinition, DimensionDefinition, FileDefinition, Storage};
 use super::fill::fill_of;
 use super::scales::{
@@ -26,11 +25,10 @@ use crate::write::object_header::HeaderBuilder;
 use crate::write::placement::Placement;
 use crate::{Error, Reason, Result, Structure};
 
-/// Encodes all metadata; returns the image and the block of the root group. `placements` are those
-/// of the variables.
+/// Encodes all metadata of definitions that were checked; returns the image and the block of the
+/// root group. `placements` are those of the variables.
 pub(crate) fn build(file: &FileDefinition, placements: &[Placement]) -> Result<(Image, BlockId)> {
     let scales = Scales::new(file);
-    check(file, &scales)?;
     let mut image = Image::new();
     let groups: Vec<BlockId> = file.groups.iter().map(|_| image.reserve()).collect();
     let types: Vec<BlockId> = file.types.iter().map(|_| image.reserve()).collect();
@@ -42,8 +40,8 @@ pub(crate) fn build(file: &FileDefinition, placements: &[Placement]) -> Result<(
     let dimensions: Vec<BlockId> = of_dimensions.collect();
     let mut builder = Builder {
         file,
+        users: users(file, &scales, &variables),
         scales,
-        users: users(file, &variables),
         groups,
         types,
         variables,
@@ -62,15 +60,12 @@ pub(crate) fn build(file: &FileDefinition, placements: &[Placement]) -> Result<(
 }
 
 /// For each dimension the variables that are attached to it. Scales are attached to nothing.
-fn users(file: &FileDefinition, blocks: &[BlockId]) -> Vec<Vec<(BlockId, u32)>> {
-    let scales = Scales::new(file);
+fn users(file: &FileDefinition, scales: &Scales, blocks: &[BlockId]) -> Vec<Vec<(BlockId, u32)>> {
     let mut users = vec![Vec::new(); file.dimensions.len()];
     for (number, variable) in file.variables.iter().enumerate() {
         if scales.dimension_of(number).is_none() {
             for (&dimension, position) in variable.dimensions.iter().zip(0..) {
-                if let Some(users) = users.get_mut(dimension) {
-                    users.push((blocks[number], position));
-                }
+                users[dimension].push((blocks[number], position));
             }
         }
     }
