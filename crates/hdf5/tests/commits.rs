@@ -1,5 +1,7 @@
 //! Commits in memory, read with this crate: at every step the file is the old or the new state.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 #[allow(dead_code, reason = "JSON is for the peers")]
 #[path = "netcdf_peers/generated.rs"]
 mod generated;

@@ -42,7 +42,7 @@ fn put(datatype: &Datatype, out: &mut Fragment) -> Result<()> {
     }
     match &datatype.class {
         Class::FixedPoint(number) => {
-            head(out, 0, fixed_point(number)?);
+            head(out, 0, fixed_point(*number)?);
             out.u16(number.offset);
             out.u16(number.precision);
         }
@@ -141,7 +141,7 @@ fn padding_bits(padding: Padding) -> u32 {
     u32::from(padding.low) << 1 | u32::from(padding.high) << 2
 }
 
-fn fixed_point(number: &FixedPoint) -> Result<u32> {
+fn fixed_point(number: FixedPoint) -> Result<u32> {
     let order = match number.order {
         ByteOrder::Little => 0,
         ByteOrder::Big => 1,
@@ -190,5 +190,56 @@ fn reference(kind: ReferenceKind) -> Result<u32> {
         ReferenceKind::Object => Ok(0),
         ReferenceKind::Region => Ok(1),
         _ => Err(refuse(Reason::Unsupported("writing references of HDF5 1.12".into()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{EnumerationMember, Member};
+    use crate::write::netcdf::AtomicType;
+
+    fn hex(datatype: &Datatype) -> String {
+        let bytes = encode(datatype).unwrap().plain();
+        let digit = |digit: u8| char::from_digit(digit.into(), 16).unwrap();
+        bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+    }
+
+    /// What HDF5 1.10 writes for the same types.
+    #[test]
+    fn types_are_as_the_library_writes_them() {
+        let little = |atomic: AtomicType| atomic.datatype(ByteOrder::Little);
+        let int = "100800000400000000002000";
+        let double = "11203f000800000000004000340b0034ff030000";
+        assert_eq!(hex(&little(AtomicType::Int)), int);
+        assert_eq!(hex(&little(AtomicType::Double)), double);
+        let big = AtomicType::Float.datatype(ByteOrder::Big);
+        assert_eq!(hex(&big), "11211f000400000000002000170800177f000000");
+        assert_eq!(hex(&little(AtomicType::Char)), "1300000001000000");
+        let string = "1901010010000000100000000100000000000800";
+        assert_eq!(hex(&little(AtomicType::String)), string);
+
+        let array =
+            Class::Array { base: Box::new(little(AtomicType::Double)), dimensions: vec![3] };
+        let member = |name: &str, offset, datatype| Member { name: name.into(), offset, datatype };
+        let members =
+            vec![member("a", 0, little(AtomicType::Int)), member("b", 8, Datatype::new(24, array))];
+        let compound = Datatype::new(32, Class::Compound { members });
+        let expected = ["3602000020000000", "610000", int, "620008", "3a000000180000000103000000"];
+        assert_eq!(hex(&compound), expected.concat() + double);
+
+        let member =
+            |name: &str, value| EnumerationMember { name: name.into(), value: vec![value] };
+        let base = Box::new(little(AtomicType::UByte));
+        let members = vec![member("X", 1), member("Y", 2)];
+        let class = Class::Enumeration { base, members };
+        let expected = "3802000001000000".to_string() + "100000000100000000000800" + "580059000102";
+        assert_eq!(hex(&Datatype::new(1, class)), expected);
+    }
+
+    #[test]
+    fn offsets_of_members_have_the_fewest_bytes() {
+        let widths = [1, 255, 256, 65535, 65536, 1 << 24].map(offset_width);
+        assert_eq!(widths, [1, 1, 2, 2, 3, 4]);
     }
 }

@@ -92,7 +92,7 @@ impl Generated {
     }
 
     fn dimensions(&mut self, random: &mut Random, classic: bool) {
-        for number in 0..random.below(5) + 1 {
+        for number in 0..=random.below(5) {
             let unlimited =
                 if classic { number == 0 && random.once_in(2) } else { random.once_in(3) };
             let group = random.below(self.definition.groups.len() as u64) as usize;
@@ -110,7 +110,7 @@ impl Generated {
             let kind = match random.below(5) {
                 0 => {
                     let integers = [AtomicType::Byte, AtomicType::UByte, AtomicType::Int];
-                    let members = (0..random.below(4) + 1).map(|n| (format!("E{n}"), n as i64 * 3));
+                    let members = (0..=random.below(4)).map(|n| (format!("E{n}"), n as i64 * 3));
                     Kind::Enumeration(*random.pick(&integers), members.collect())
                 }
                 1 if random.once_in(3) => {
@@ -119,7 +119,7 @@ impl Generated {
                 }
                 2 => Kind::Sequence(Box::new(Kind::little(base))),
                 _ => {
-                    let fields = (0..random.below(4) + 1).map(|n| Field {
+                    let fields = (0..=random.below(4)).map(|n| Field {
                         name: format!("m{n}"),
                         kind: Kind::little(*random.pick(&NUMBERS)),
                         shape: (0..random.below(3)).map(|_| random.below(3) as u32 + 1).collect(),
@@ -143,7 +143,7 @@ impl Generated {
 
     fn variables(&mut self, random: &mut Random, classic: bool) {
         let most = if random.once_in(10) { 40 } else { 8 };
-        for number in 0..random.below(most) + 1 {
+        for number in 0..=random.below(most) {
             let group = random.below(self.definition.groups.len() as u64) as usize;
             let visible: Vec<usize> = (0..self.definition.dimensions.len())
                 .filter(|&one| self.is_within(group, self.definition.dimensions[one].group))

@@ -1,13 +1,17 @@
-//! Structures that only large files have: chunk indexes of several levels, attributes in heaps.
+//! Structures that generated files do not have: chunk indexes of several levels, attributes in heaps,
+//! types within types.
 
 use striate_hdf5::File;
 use striate_hdf5::model::ByteOrder;
 use striate_hdf5::write::netcdf::{
-    AtomicType, AttributeDefinition, DimensionDefinition, FileDefinition, Storage,
+    AtomicType, AttributeDefinition, DimensionDefinition, FileDefinition, Storage, TypeDefinition,
     VariableDefinition, VariableFill,
 };
 use striate_hdf5::write::{Elements, PlanOptions};
 
+use super::generated::elements;
+use super::kind::{Field, Kind, Value};
+use super::read_back::same;
 use super::tools::{directory, peer, run};
 use super::written::Written;
 
@@ -116,4 +120,77 @@ fn attributes_of_64_kib_and_more() {
     let attributes = file.attributes(&object).unwrap();
     let long_read = attributes.iter().find(|one| one.name == "long").unwrap();
     assert_eq!(long_read.value, long.as_bytes());
+}
+
+#[test]
+fn types_within_types() {
+    let directory = directory("nested");
+    let field = |name: &str, kind: &Kind, shape: &[u32]| Field {
+        name: name.into(),
+        kind: kind.clone(),
+        shape: shape.to_vec(),
+    };
+    let color = Kind::Enumeration(AtomicType::UByte, vec![("RED".into(), 1), ("BLUE".into(), 2)]);
+    let int = Kind::little(AtomicType::Int);
+    let double = Kind::little(AtomicType::Double);
+    let inner = Kind::Compound(vec![field("a", &int, &[]), field("b", &double, &[])]);
+    let row = Kind::Sequence(Box::new(inner.clone()));
+    let blob = Kind::Opaque(3);
+    let outer = Kind::Compound(vec![
+        field("c", &color, &[]),
+        field("i", &inner, &[2]),
+        field("r", &row, &[]),
+        field("o", &blob, &[]),
+        field("s", &Kind::little(AtomicType::String), &[]),
+    ]);
+    let pair = |a: i128, b| Value::List(vec![Value::Integer(a), Value::Float(b)]);
+    let values = [
+        Value::List(vec![
+            Value::Integer(1),
+            Value::List(vec![pair(1, 2.5), pair(3, 4.5)]),
+            Value::List(vec![pair(5, 6.5), pair(7, 8.5), pair(9, 10.5)]),
+            Value::Bytes(vec![1, 2, 3]),
+            Value::Text("text".into()),
+        ]),
+        Value::List(vec![
+            Value::Integer(2),
+            Value::List(vec![pair(10, 20.5), pair(30, 40.5)]),
+            Value::List(Vec::new()),
+            Value::Bytes(vec![4, 5, 6]),
+            Value::Text(String::new()),
+        ]),
+    ];
+    let mut file = FileDefinition {
+        dimensions: vec![dimension("x", 2, false)],
+        variables: vec![variable("v", &[0], Storage::Chunked(vec![1]))],
+        ..FileDefinition::default()
+    };
+    let kinds = [("color", &color), ("inner", &inner), ("row", &row), ("blob", &blob)];
+    for (name, kind) in kinds.into_iter().chain([("outer", &outer)]) {
+        let (name, datatype) = (name.into(), kind.datatype());
+        file.types.push(TypeDefinition { group: 0, name, datatype });
+    }
+    file.variables[0].datatype = outer.datatype();
+    let one = elements(&outer, &values[..1]);
+    file.variables[0].attributes.push(AttributeDefinition::new("like", outer.datatype(), one));
+    let mut written = Written::create(file, PlanOptions::default());
+    written.put(0, &elements(&outer, &values));
+    written.commit();
+    let path = directory.join("nested.nc");
+    std::fs::write(&path, &written.bytes).unwrap();
+    peer("nested", &directory);
+    let printed = run("ncdump", &["-h"], &path);
+    for part in ["inner(*) row ;", "color c ;", "inner i(2) ;", "row r ;", "outer v(x) ;"] {
+        assert!(printed.contains(part), "{printed}");
+    }
+    let file = File::open(written.bytes).unwrap();
+    let object = file.lookup(&file.root().unwrap(), b"v").unwrap();
+    let dataset = file.dataset(&object).unwrap();
+    let mut bytes = vec![0; dataset.bytes().unwrap() as usize];
+    file.read(&dataset, &mut bytes).unwrap();
+    let found = file.values(&dataset.datatype, &bytes).unwrap();
+    assert!(
+        found.iter().zip(&values).all(|(found, value)| same(&outer, value, found)),
+        "{found:?}"
+    );
 }

@@ -4,6 +4,8 @@
 //! the file with netCDF4, h5py, h5netcdf and xarray and compares every value; and which makes the
 //! same file with netCDF-C, whose `ncdump` must be that of ours.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod generated;
 mod kind;
 mod large;

@@ -7,6 +7,7 @@ peer.py COMMAND DIRECTORY: for every NAME.json in the directory there is a NAME.
 Without JSON, for every NAME.nc:
   counting                          all variables are 0, 1, 2, ...
   attach                            adds a variable with the dimensions of another
+  nested                            the values of types within types
   long                              reads, adds, replaces and removes attributes in heaps
 """
 import json
@@ -477,7 +478,21 @@ def long(path):
         assert list(root["v"].attrs["texts"]) == ["a", "", "ü"]
 
 
-PLAIN = {"counting": counting, "attach": attach, "long": long}
+def nested(path):
+    import h5py
+
+    with h5py.File(path) as root:
+        first, second = root["v"][...]
+        for one in [first, root["v"].attrs["like"][0]]:
+            assert one["c"] == 1 and one["i"].tolist() == [(1, 2.5), (3, 4.5)]
+            assert one["r"].tolist() == [(5, 6.5), (7, 8.5), (9, 10.5)]
+            assert one["o"].tobytes() == bytes([1, 2, 3]) and one["s"] == b"text"
+        assert second["c"] == 2 and second["i"].tolist() == [(10, 20.5), (30, 40.5)]
+        assert second["r"].tolist() == [] and second["s"] == b""
+        assert second["o"].tobytes() == bytes([4, 5, 6])
+
+
+PLAIN = {"nested": nested, "counting": counting, "attach": attach, "long": long}
 
 COMMANDS = {
     "append": append,

@@ -1,4 +1,4 @@
-//! [`Random`]: SplitMix64, so that a seed means the same file everywhere.
+//! [`Random`]: the generator `SplitMix64`, so that a seed means the same file everywhere.
 
 /// Numbers that follow from a seed.
 #[derive(Clone, Debug)]

@@ -71,7 +71,8 @@ fn attributes<S: Source>(
     }
 }
 
-fn same(kind: &Kind, expected: &Value, found: &Read) -> bool {
+/// Whether a value was read.
+pub(crate) fn same(kind: &Kind, expected: &Value, found: &Read) -> bool {
     match (kind, expected, found) {
         (_, Value::Integer(expected), Read::Integer(found) | Read::Enumeration(found, _)) => {
             expected == found
