@@ -1,5 +1,5 @@
-//! Structures that generated files do not have: chunk indexes of several levels, attributes in heaps,
-//! types within types.
+//! Structures that generated files do not have: chunk indexes of several levels, attributes in
+//! heaps, types within types.
 
 use striate_hdf5::File;
 use striate_hdf5::model::ByteOrder;
