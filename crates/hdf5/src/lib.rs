@@ -7,7 +7,8 @@
 //!
 //! [`model`] has the structures, in the words of the format's specification, for reading and
 //! writing alike. [`File`] reads: it opens a [`Source`], walks groups, gives attributes and datasets
-//! as plain data, lists chunks and reads elements. [`filter`] decodes and encodes chunks.
+//! as plain data, lists chunks and reads elements. [`filter`] decodes and encodes chunks. [`write`]
+//! makes netCDF-4 files.
 
 #![forbid(unsafe_code)]
 
@@ -34,6 +35,7 @@ mod source;
 mod superblock;
 pub mod value;
 mod walk;
+pub mod write;
 
 #[cfg(all(test, feature = "peers"))]
 mod fuzz_body;
