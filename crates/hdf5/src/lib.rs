@@ -34,13 +34,6 @@ mod superblock;
 pub mod value;
 mod walk;
 
-#[cfg(all(test, feature = "peers"))]
-mod fuzz_body;
-
-// The body of the fuzz target names the crate as others do.
-#[cfg(all(test, feature = "peers"))]
-extern crate self as striate_hdf5;
-
 pub use dataset::Dataset;
 pub use error::{Error, Reason, Result, Structure};
 pub use file::File;
