@@ -6,8 +6,8 @@
 //! verified, and what cannot be represented is named in an error.
 //!
 //! [`model`] has the structures, in the words of the format's specification, for reading and
-//! writing alike. [`File`] reads: it opens a [`Source`], walks groups, gives attributes and datasets
-//! as plain data, lists chunks and reads elements. [`filter`] decodes and encodes chunks.
+//! writing alike. [`File`] reads: it opens a [`Source`], walks groups, gives attributes and
+//! datasets as plain data, lists chunks and reads elements. [`filter`] decodes and encodes chunks.
 
 #![forbid(unsafe_code)]
 
@@ -17,6 +17,7 @@ mod btree;
 mod caches;
 pub mod checksum;
 mod chunk_index;
+pub mod chunk_shape;
 mod cursor;
 mod data;
 mod dataset;

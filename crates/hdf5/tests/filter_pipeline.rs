@@ -185,6 +185,16 @@ fn a_small_stream_of_many_bytes_is_refused() {
 }
 
 #[test]
+fn bytes_behind_a_deflated_stream_are_no_data() {
+    let pipeline = Pipeline::new(&[filter(1, &[4])]);
+    let chunk = vec![7; 500];
+    let mut scratch = Scratch::new();
+    let mut bytes = pipeline.encode(&chunk, &mut scratch).unwrap().bytes.to_vec();
+    bytes.extend([1, 2, 3, 4, 5]);
+    assert_eq!(decoded(&pipeline, &Encoded { bytes: &bytes, filter_mask: 0 }, 500).unwrap(), chunk);
+}
+
+#[test]
 fn more_filters_than_a_mask_has_bits() {
     let pipeline = Pipeline::new(&vec![filter(2, &[2]); 33]);
     let encoded = Encoded { bytes: &[1, 2], filter_mask: u32::MAX };

@@ -19,11 +19,11 @@ pub(super) struct Bitshuffle {
     size: usize,
     /// Elements of a block.
     block: usize,
-    compressor: Option<Compressor>,
+    compressor: Option<BlockCompressor>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Compressor {
+enum BlockCompressor {
     Lz4,
     Zstd,
 }
@@ -39,8 +39,8 @@ impl Bitshuffle {
         let block = rest.first().copied().unwrap_or(0) as usize;
         let compressor = match rest.get(1).copied().unwrap_or(0) {
             0 => None,
-            2 => Some(Compressor::Lz4),
-            3 => Some(Compressor::Zstd),
+            2 => Some(BlockCompressor::Lz4),
+            3 => Some(BlockCompressor::Zstd),
             _ => return Err(FilterFault::Parameters("the compressor behind it")),
         };
         Ok(Self { size: *size as usize, block, compressor })
@@ -95,8 +95,8 @@ impl Bitshuffle {
         let mut bits = std::mem::take(&mut codecs.block);
         bits.resize(output.len(), 0);
         let found = match compressor {
-            Compressor::Lz4 => lz4::decode_block(compressed, &mut bits),
-            Compressor::Zstd => codecs.zstd_decode(compressed, &mut bits),
+            BlockCompressor::Lz4 => lz4::decode_block(compressed, &mut bits),
+            BlockCompressor::Zstd => codecs.zstd_decode(compressed, &mut bits),
         };
         if found.as_ref().is_ok_and(|&found| found == output.len()) {
             untranspose_bits(self.size, &bits, output, &mut codecs.planes);

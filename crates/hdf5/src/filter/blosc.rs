@@ -27,15 +27,15 @@ const SHORT: FilterFault = FilterFault::Damaged("it ends too early");
 
 /// What stands in front of the blocks.
 #[derive(Clone, Copy, Debug)]
-struct Header {
+struct BloscHeader {
     flags: u8,
     element: usize,
     block: usize,
-    compressor: Compressor,
+    compressor: InnerCompressor,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Compressor {
+enum InnerCompressor {
     BloscLz,
     Lz4,
     Snappy,
@@ -74,15 +74,15 @@ pub(super) fn decode(
         return Err(FilterFault::Damaged("the size of a block or of an element"));
     }
     let compressor = match flags >> 5 {
-        0 => Compressor::BloscLz,
-        1 => Compressor::Lz4,
-        2 => Compressor::Snappy,
-        3 => Compressor::Zlib,
-        4 => Compressor::Zstd,
+        0 => InnerCompressor::BloscLz,
+        1 => InnerCompressor::Lz4,
+        2 => InnerCompressor::Snappy,
+        3 => InnerCompressor::Zlib,
+        4 => InnerCompressor::Zstd,
         _ => return Err(FilterFault::Unsupported("a compressor that Blosc does not name")),
     };
-    let header = Header { flags, element: usize::from(element), block, compressor };
-    let starts = input[HEADER..].as_chunks::<4>().0;
+    let header = BloscHeader { flags, element: usize::from(element), block, compressor };
+    let starts = input.get(HEADER..).ok_or(SHORT)?.as_chunks::<4>().0;
     if starts.len() < len.div_ceil(block) {
         return Err(SHORT);
     }
@@ -95,7 +95,7 @@ pub(super) fn decode(
     decoded.map(|()| len)
 }
 
-impl Header {
+impl BloscHeader {
     /// `bytes` is memory to work in.
     fn decode_block(
         &self,
@@ -163,14 +163,14 @@ impl Header {
         codecs: &mut Codecs,
     ) -> Result<usize, FilterFault> {
         match self.compressor {
-            Compressor::BloscLz => blosclz::decode(input, output)
+            InnerCompressor::BloscLz => blosclz::decode(input, output)
                 .ok_or(FilterFault::Damaged("no BloscLZ data, or too long")),
-            Compressor::Lz4 => lz4::decode_block(input, output),
-            Compressor::Snappy => snap::raw::Decoder::new()
+            InnerCompressor::Lz4 => lz4::decode_block(input, output),
+            InnerCompressor::Snappy => snap::raw::Decoder::new()
                 .decompress(input, output)
                 .map_err(|_| FilterFault::Damaged("no Snappy data, or too long")),
-            Compressor::Zlib => codecs.inflate(input, output),
-            Compressor::Zstd => codecs.zstd_decode(input, output),
+            InnerCompressor::Zlib => codecs.inflate(input, output),
+            InnerCompressor::Zstd => codecs.zstd_decode(input, output),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! [`Codecs`]: compressors that keep memory between chunks.
 //!
-//! Deflate is libdeflate both ways: its streams are zlib's, and it needs two thirds of the time of
-//! the fastest one in Rust.
+//! Deflate is libdeflate both ways: its streams are zlib's, and it compresses in two thirds of the
+//! time of the fastest one in Rust.
 
 use std::fmt;
 

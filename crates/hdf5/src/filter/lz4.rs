@@ -40,8 +40,14 @@ pub(super) fn decode(input: &[u8], output: &mut [u8]) -> Result<usize, FilterFau
     Ok(len)
 }
 
-/// The number of bytes after encoding, unless there is no room for them.
-pub(super) fn encode(block: usize, input: &[u8], output: &mut [u8]) -> Option<usize> {
+/// The number of bytes after encoding, unless there is no room for them. `packed` is memory to work
+/// in.
+pub(super) fn encode(
+    block: usize,
+    input: &[u8],
+    output: &mut [u8],
+    packed: &mut Vec<u8>,
+) -> Option<usize> {
     let block = match block {
         0 => DEFAULT_BLOCK,
         block => block.max(SMALLEST_BLOCK),
@@ -55,9 +61,9 @@ pub(super) fn encode(block: usize, input: &[u8], output: &mut [u8]) -> Option<us
     };
     put(&(input.len() as u64).to_be_bytes(), output)?;
     let mut end = put(&(block as u32).to_be_bytes(), output)?;
-    let mut packed = vec![0; lz4_flex::block::get_maximum_output_size(block)];
+    packed.resize(lz4_flex::block::get_maximum_output_size(block), 0);
     for input in input.chunks(block) {
-        let len = lz4_flex::block::compress_into(input, &mut packed).ok()?;
+        let len = lz4_flex::block::compress_into(input, packed).ok()?;
         let bytes = if len < input.len() { &packed[..len] } else { input };
         put(&(bytes.len() as u32).to_be_bytes(), output)?;
         end = put(bytes, output)?;

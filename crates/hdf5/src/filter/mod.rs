@@ -2,12 +2,12 @@
 //!
 //! [`Pipeline`] is made once for a dataset, from the filters that its header names, and shared by
 //! all threads. What a thread needs beside it, buffers and the state of compressors, is in a
-//! [`Scratch`] of its own, which serves one chunk after the other without allocating.
+//! [`Scratch`] of its own, which serves one chunk after the other.
 //!
 //! The size of a decoded chunk is known before, and with it the most bytes that each step can
-//! produce: a filter writes into a buffer of that size, so stored bytes that claim more are an error
-//! and never memory. A filter that has no decoder is no error until a chunk asks for it, as the
-//! filter mask of a chunk may say that it was not applied.
+//! produce: a filter writes into a buffer of that size, so stored bytes that claim more are an
+//! error and never memory. A filter that has no decoder is no error until a chunk asks for it, as
+//! the filter mask of a chunk may say that it was not applied.
 
 mod bits;
 mod bitshuffle;
@@ -38,12 +38,12 @@ pub const MAX_FILTERS: usize = 32;
 /// The filters of a dataset, in the order in which a writer applies them.
 #[derive(Clone, Debug)]
 pub struct Pipeline {
-    steps: Vec<Step>,
+    steps: Vec<FilterStep>,
 }
 
 /// A filter, its stage, and what an error calls it.
 #[derive(Clone, Debug)]
-struct Step {
+struct FilterStep {
     id: u16,
     name: String,
     optional: bool,
@@ -70,7 +70,7 @@ pub struct Scratch {
 
 /// Where the bytes are between two filters.
 #[derive(Clone, Copy, PartialEq)]
-enum Place {
+enum HeldIn {
     Caller,
     First,
     Second,
@@ -90,7 +90,7 @@ impl Pipeline {
             } else {
                 Stage::Refused(FilterFault::Unsupported("more than 32 filters"))
             };
-            Step { id: filter.id, name, optional: filter.optional, stage }
+            FilterStep { id: filter.id, name, optional: filter.optional, stage }
         };
         Self { steps: filters.iter().enumerate().map(step).collect() }
     }
@@ -127,7 +127,7 @@ impl Pipeline {
         scratch: &mut Scratch,
     ) -> Result<(), FilterError> {
         // What a filter can have been given at most, and so the most that it gives back.
-        let applied: Vec<(&Step, usize)> = self
+        let applied: Vec<(&FilterStep, usize)> = self
             .steps
             .iter()
             .enumerate()
@@ -139,17 +139,17 @@ impl Pipeline {
             })
             .collect();
         let Scratch { first, second, codecs } = scratch;
-        let (mut place, mut len) = (Place::Caller, stored.len());
+        let (mut place, mut len) = (HeldIn::Caller, stored.len());
         let mut direct = false;
         for (at, &(step, limit)) in applied.iter().enumerate().rev() {
             direct = at == 0;
-            let (input, next, output): (&[u8], Place, &mut [u8]) = match (place, direct) {
-                (Place::Caller, true) => (stored, place, &mut *chunk),
-                (Place::Caller, false) => (stored, Place::First, grown(first, limit)),
-                (Place::First, true) => (first, place, &mut *chunk),
-                (Place::First, false) => (first, Place::Second, grown(second, limit)),
-                (Place::Second, true) => (second, place, &mut *chunk),
-                (Place::Second, false) => (second, Place::First, grown(first, limit)),
+            let (input, next, output): (&[u8], HeldIn, &mut [u8]) = match (place, direct) {
+                (HeldIn::Caller, true) => (stored, place, &mut *chunk),
+                (HeldIn::Caller, false) => (stored, HeldIn::First, grown(first, limit)),
+                (HeldIn::First, true) => (first, place, &mut *chunk),
+                (HeldIn::First, false) => (first, HeldIn::Second, grown(second, limit)),
+                (HeldIn::Second, true) => (second, place, &mut *chunk),
+                (HeldIn::Second, false) => (second, HeldIn::First, grown(first, limit)),
             };
             let input = &input[..len];
             if let Some(kept) = step.stage.decode_in_place(input) {
@@ -170,9 +170,9 @@ impl Pipeline {
         }
         if !direct {
             chunk.copy_from_slice(match place {
-                Place::Caller => &stored[..len],
-                Place::First => &first[..len],
-                Place::Second => &second[..len],
+                HeldIn::Caller => &stored[..len],
+                HeldIn::First => &first[..len],
+                HeldIn::Second => &second[..len],
             });
         }
         Ok(())
@@ -186,7 +186,7 @@ impl Pipeline {
         scratch: &'a mut Scratch,
     ) -> Result<Encoded<'a>, FilterError> {
         let Scratch { first, second, codecs } = scratch;
-        let (mut place, mut len) = (Place::Caller, chunk.len());
+        let (mut place, mut len) = (HeldIn::Caller, chunk.len());
         let mut filter_mask = 0;
         for (at, step) in self.steps.iter().enumerate() {
             // What is not shorter has no room.
@@ -195,10 +195,10 @@ impl Pipeline {
             } else {
                 step.stage.bound(len)
             };
-            let (input, next, output): (&[u8], Place, &mut [u8]) = match place {
-                Place::Caller => (chunk, Place::First, grown(first, room)),
-                Place::First => (first, Place::Second, grown(second, room)),
-                Place::Second => (second, Place::First, grown(first, room)),
+            let (input, next, output): (&[u8], HeldIn, &mut [u8]) = match place {
+                HeldIn::Caller => (chunk, HeldIn::First, grown(first, room)),
+                HeldIn::First => (first, HeldIn::Second, grown(second, room)),
+                HeldIn::Second => (second, HeldIn::First, grown(first, room)),
             };
             match step.stage.encode(&input[..len], output, codecs) {
                 Ok(Some(encoded)) => (place, len) = (next, encoded),
@@ -208,15 +208,15 @@ impl Pipeline {
             }
         }
         let bytes = match place {
-            Place::Caller => chunk,
-            Place::First => &first[..len],
-            Place::Second => &second[..len],
+            HeldIn::Caller => chunk,
+            HeldIn::First => &first[..len],
+            HeldIn::Second => &second[..len],
         };
         Ok(Encoded { bytes, filter_mask })
     }
 }
 
-impl Step {
+impl FilterStep {
     fn error(&self, fault: FilterFault) -> FilterError {
         FilterError { id: self.id, name: self.name.clone(), fault }
     }

@@ -1,7 +1,8 @@
 //! The n-bit filter: elements without their padding bits.
 //!
-//! The parameters describe the datatype as a tree ([`Nbit`]), which is checked once. What is encoded
-//! or decoded then follows the tree, an element at a time. Padding is 0 when it comes back.
+//! The parameters describe the datatype as a tree ([`Nbit`]), which is checked once. What is
+//! encoded or decoded then follows the tree, an element at a time. Padding is 0 when it comes
+//! back.
 
 use super::FilterFault;
 use super::bits::{BitReader, BitWriter};

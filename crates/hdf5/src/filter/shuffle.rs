@@ -2,8 +2,8 @@
 //!
 //! Elements of 2, 4 and 8 bytes have passes of their own, which the compiler turns into vector
 //! instructions without being told: a shuffle cuts words by shifts, an unshuffle interleaves pairs
-//! of planes, then pairs of pairs, each pass over a part that stays in the first-level cache. All in
-//! one loop would be half as fast, because the compiler then permutes single bytes.
+//! of planes, then pairs of pairs, each pass over a part that stays in the first-level cache. All
+//! in one loop would be half as fast, because the compiler then permutes single bytes.
 //!
 //! Bytes behind the last whole element stay where they are.
 

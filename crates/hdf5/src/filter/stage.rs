@@ -168,7 +168,7 @@ impl Stage {
             }
             Self::Nbit(nbit) => nbit.encode(input, output),
             Self::Bzip2 { level } => Ok(bzip2_encode(*level, input, output)),
-            Self::Lz4 { block } => Ok(lz4::encode(*block, input, output)),
+            Self::Lz4 { block } => Ok(lz4::encode(*block, input, output, &mut codecs.block)),
             Self::Zstd { level } => Ok(codecs.zstd_encode(*level, input, output)),
             Self::Refused(_)
             | Self::Szip(_)

@@ -1,10 +1,10 @@
 //! szip: the adaptive entropy coding of CCSDS 121.0-B, as the HDF5 filter uses it. It is decoded
 //! only.
 //!
-//! A scanline is a reference sample interval of its own: blocks of samples, each with the code that
-//! suits it best. With the nearest-neighbour option, samples are differences from their
-//! predecessors, folded to be positive. Samples of 32 and 64 bits are not coded as such: their bytes
-//! are, one plane after the other.
+//! A scanline is a reference sample interval of its own: blocks of samples, each with the code
+//! that suits it best. With the nearest-neighbour option, samples are differences from their
+//! predecessors, folded to be positive. Samples of 32 and 64 bits are not coded as such: their
+//! bytes are, one plane after the other.
 
 use super::FilterFault;
 use super::bits::BitReader;
@@ -36,7 +36,7 @@ pub(super) struct Szip {
 
 impl Szip {
     pub(super) fn new(parameters: &[u32]) -> Result<Self, FilterFault> {
-        let &[options, bits, block, scanline] = parameters else {
+        let &[options, block, bits, scanline] = parameters else {
             return Err(FilterFault::Parameters("there are not four"));
         };
         let (bits, planes) = match bits {
@@ -240,19 +240,19 @@ mod tests {
 
     #[test]
     fn parameters_that_no_writer_sets() {
-        assert!(Szip::new(&[NEAREST_NEIGHBOUR, 16, 8]).is_err());
-        assert!(Szip::new(&[NEAREST_NEIGHBOUR, 0, 8, 64]).is_err());
-        assert!(Szip::new(&[NEAREST_NEIGHBOUR, 33, 8, 64]).is_err());
-        assert!(Szip::new(&[NEAREST_NEIGHBOUR, 16, 7, 64]).is_err());
-        assert!(Szip::new(&[NEAREST_NEIGHBOUR, 16, 0, 64]).is_err());
-        assert!(Szip::new(&[NEAREST_NEIGHBOUR, 16, 8, 5000]).is_err());
-        assert!(Szip::new(&[NEAREST_NEIGHBOUR, 64, 8, 64]).is_ok());
+        assert!(Szip::new(&[NEAREST_NEIGHBOUR, 8, 16]).is_err());
+        assert!(Szip::new(&[NEAREST_NEIGHBOUR, 8, 0, 64]).is_err());
+        assert!(Szip::new(&[NEAREST_NEIGHBOUR, 8, 33, 64]).is_err());
+        assert!(Szip::new(&[NEAREST_NEIGHBOUR, 7, 16, 64]).is_err());
+        assert!(Szip::new(&[NEAREST_NEIGHBOUR, 0, 16, 64]).is_err());
+        assert!(Szip::new(&[NEAREST_NEIGHBOUR, 8, 16, 5000]).is_err());
+        assert!(Szip::new(&[NEAREST_NEIGHBOUR, 8, 64, 64]).is_ok());
     }
 
     #[test]
     fn raw_blocks_zeros_and_splits() {
         // Bytes without differences, two samples a block, four a scanline.
-        let szip = Szip::new(&[0, 8, 2, 4]).unwrap();
+        let szip = Szip::new(&[0, 2, 8, 4]).unwrap();
         let mut spare = Vec::new();
         let mut output = [9; 8];
         // Code 7: raw 0xAB 0xCD. Code 3: 2 low bits, "01" and "1", then 11 and 10.
