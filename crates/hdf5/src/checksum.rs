@@ -26,17 +26,23 @@ pub fn lookup3(bytes: &[u8]) -> u32 {
 
 /// Whether checksums are compared: not while fuzzing, else no change would get past one.
 pub(crate) fn are_verified() -> bool {
-    #[cfg(all(test, feature = "peers"))]
+    #[cfg(feature = "peers")]
     if IGNORED.get() {
         return false;
     }
     !cfg!(fuzzing)
 }
 
-#[cfg(all(test, feature = "peers"))]
+#[cfg(feature = "peers")]
 thread_local! {
-    /// Set by tests that do what a fuzzer does.
-    pub(crate) static IGNORED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+    static IGNORED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// For tests that do what a fuzzer does: whether checksums are ignored in this thread.
+#[cfg(feature = "peers")]
+#[doc(hidden)]
+pub fn ignore_in_this_thread(ignored: bool) {
+    IGNORED.set(ignored);
 }
 
 /// Up to four bytes, lowest first.

@@ -117,7 +117,7 @@ fn compact(walk: &Walk<'_>, group: &Object, links: &mut Vec<Link>) -> Result<()>
     Ok(())
 }
 
-type Visitor<'v> = dyn FnMut(Link) -> Result<ControlFlow<()>> + 'v;
+type LinkVisitor<'v> = dyn FnMut(Link) -> Result<ControlFlow<()>> + 'v;
 
 /// Links in a heap: all, or those whose names have a hash.
 fn dense(
@@ -125,7 +125,7 @@ fn dense(
     heap: Address,
     index: Address,
     hash: Option<u32>,
-    visitor: &mut Visitor<'_>,
+    visitor: &mut LinkVisitor<'_>,
 ) -> Result<()> {
     let heap = FractalHeap::read(walk, heap)?;
     let tree = BTree2::read(walk, index)?;
@@ -148,7 +148,7 @@ fn dense(
 }
 
 /// Links of an old group.
-fn symbols(walk: &Walk<'_>, table: SymbolTable, visitor: &mut Visitor<'_>) -> Result<()> {
+fn symbols(walk: &Walk<'_>, table: SymbolTable, visitor: &mut LinkVisitor<'_>) -> Result<()> {
     let heap = LocalHeap::read(walk, table.heap)?;
     let kind = TreeKind { number: 0, key_size: usize::from(walk.widths().length) };
     let _: ControlFlow<()> =
@@ -162,7 +162,7 @@ fn symbol_table_node(
     walk: &Walk<'_>,
     address: Address,
     heap: &LocalHeap,
-    visitor: &mut Visitor<'_>,
+    visitor: &mut LinkVisitor<'_>,
 ) -> Result<ControlFlow<()>> {
     const PREFIX: u64 = 8;
     let bytes = walk.read(Structure::SymbolTableNode, address, PREFIX)?;

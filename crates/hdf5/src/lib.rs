@@ -6,9 +6,9 @@
 //! verified, and what cannot be represented is named in an error.
 //!
 //! [`model`] has the structures, in the words of the format's specification, for reading and
-//! writing alike. [`File`] reads: it opens a [`Source`], walks groups, gives attributes and datasets
-//! as plain data, lists chunks and reads elements. [`filter`] decodes and encodes chunks. [`write`]
-//! makes netCDF-4 files.
+//! writing alike. [`File`] reads: it opens a [`Source`], walks groups, gives attributes and
+//! datasets as plain data, lists chunks and reads elements. [`filter`] decodes and encodes chunks.
+//! [`write`] makes netCDF-4 files.
 
 #![forbid(unsafe_code)]
 
@@ -36,13 +36,6 @@ mod superblock;
 pub mod value;
 mod walk;
 pub mod write;
-
-#[cfg(all(test, feature = "peers"))]
-mod fuzz_body;
-
-// The body of the fuzz target names the crate as others do.
-#[cfg(all(test, feature = "peers"))]
-extern crate self as striate_hdf5;
 
 pub use dataset::Dataset;
 pub use error::{Error, Reason, Result, Structure};

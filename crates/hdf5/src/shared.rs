@@ -25,7 +25,7 @@ pub(crate) struct Resolved {
 }
 
 /// Where a shared message is.
-enum Place {
+enum SharedPlace {
     Committed(Address),
     Heap([u8; HEAP_ID]),
 }
@@ -45,8 +45,8 @@ pub(crate) fn resolve(walk: &Walk<'_>, message: &Message) -> Result<Resolved> {
     }
     let mut cursor = walk.cursor(&message.body, Structure::SharedMessage, message.address);
     match place(&mut cursor)? {
-        Place::Heap(id) => in_heap(walk, message.kind, &id, message.address),
-        Place::Committed(address) => at_object(walk, message.kind, address),
+        SharedPlace::Heap(id) => in_heap(walk, message.kind, &id, message.address),
+        SharedPlace::Committed(address) => at_object(walk, message.kind, address),
     }
 }
 
@@ -56,8 +56,8 @@ pub(crate) fn datatype(walk: &Walk<'_>, shared: bool, cursor: &Cursor<'_>) -> Re
         return message::datatype::decode(&mut cursor.within(Structure::Datatype));
     }
     match place(&mut cursor.within(Structure::SharedMessage))? {
-        Place::Committed(address) => committed(walk, address),
-        Place::Heap(id) => {
+        SharedPlace::Committed(address) => committed(walk, address),
+        SharedPlace::Heap(id) => {
             let found = in_heap(walk, MessageKind::DATATYPE, &id, cursor.begin())?;
             let mut cursor = walk.cursor(&found.body, Structure::Datatype, found.address);
             message::datatype::decode(&mut cursor)
@@ -71,8 +71,8 @@ pub(crate) fn dataspace(walk: &Walk<'_>, shared: bool, cursor: &Cursor<'_>) -> R
         return message::dataspace::decode(&mut cursor.within(Structure::Dataspace));
     }
     let found = match place(&mut cursor.within(Structure::SharedMessage))? {
-        Place::Committed(address) => at_object(walk, MessageKind::DATASPACE, address)?,
-        Place::Heap(id) => in_heap(walk, MessageKind::DATASPACE, &id, cursor.begin())?,
+        SharedPlace::Committed(address) => at_object(walk, MessageKind::DATASPACE, address)?,
+        SharedPlace::Heap(id) => in_heap(walk, MessageKind::DATASPACE, &id, cursor.begin())?,
     };
     let mut cursor = walk.cursor(&found.body, Structure::Dataspace, found.address);
     message::dataspace::decode(&mut cursor)
@@ -91,7 +91,7 @@ pub(crate) fn committed(walk: &Walk<'_>, address: Address) -> Result<Datatype> {
     Ok(datatype)
 }
 
-fn place(cursor: &mut Cursor<'_>) -> Result<Place> {
+fn place(cursor: &mut Cursor<'_>) -> Result<SharedPlace> {
     let version = cursor.version(1..=3)?;
     let kind = cursor.u8()?;
     if version == 1 {
@@ -101,9 +101,9 @@ fn place(cursor: &mut Cursor<'_>) -> Result<Place> {
     if version == 3 && kind == 1 {
         let mut id = [0; HEAP_ID];
         id.copy_from_slice(cursor.take(HEAP_ID)?);
-        return Ok(Place::Heap(id));
+        return Ok(SharedPlace::Heap(id));
     }
-    cursor.defined_address("a shared message at no address").map(Place::Committed)
+    cursor.defined_address("a shared message at no address").map(SharedPlace::Committed)
 }
 
 fn at_object(walk: &Walk<'_>, kind: MessageKind, address: Address) -> Result<Resolved> {

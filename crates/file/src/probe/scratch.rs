@@ -2,8 +2,9 @@
 //!
 //! A local file has no name (`O_TMPFILE`): it is freed with its descriptor, however the process
 //! ends. Where a file is created on a chosen storage target, or the file system cannot do that, it
-//! is unlinked as soon as it is open. Files on servers are removed when they are dropped, after errors and panics, too.
-//! If the process is killed, a probe of the servers a day later removes them ([`sweep`]).
+//! is unlinked as soon as it is open. Files on servers are removed when they are dropped, after
+//! errors and panics, too. If the process is killed, a probe of the servers a day later removes
+//! them ([`sweep`]).
 
 use std::hash::{BuildHasher, RandomState};
 use std::os::fd::AsRawFd;

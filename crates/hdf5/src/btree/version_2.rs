@@ -40,7 +40,7 @@ struct Level {
 }
 
 /// How a walk treats a record.
-type Visitor<'v> = dyn FnMut(Cursor<'_>) -> Result<ControlFlow<()>> + 'v;
+type RecordVisitor<'v> = dyn FnMut(Cursor<'_>) -> Result<ControlFlow<()>> + 'v;
 /// Whether a record is before those that are wanted.
 type Passed<'p> = dyn Fn(Cursor<'_>) -> Result<bool> + 'p;
 
@@ -87,7 +87,7 @@ impl BTree2 {
         &self,
         walk: &Walk<'_>,
         passed: &Passed<'_>,
-        visitor: &mut Visitor<'_>,
+        visitor: &mut RecordVisitor<'_>,
     ) -> Result<ControlFlow<()>> {
         match self.root {
             Some((root, records)) => self.node(walk, root, records, self.depth, passed, visitor),
@@ -102,7 +102,7 @@ impl BTree2 {
         records: u16,
         depth: u16,
         passed: &Passed<'_>,
-        visitor: &mut Visitor<'_>,
+        visitor: &mut RecordVisitor<'_>,
     ) -> Result<ControlFlow<()>> {
         let level = self.levels[usize::from(depth)];
         let failed = |reason| Error::at(Structure::BTree2, address, reason);

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use super::{Indexed, Visitor};
+use super::{ChunkVisitor, Indexed};
 use crate::btree::version_1::{self, Entry, TreeKind};
 use crate::cursor::Cursor;
 use crate::model::{Address, Chunk};
@@ -13,7 +13,7 @@ pub(super) fn visit(
     walk: &Walk<'_>,
     indexed: &Indexed<'_>,
     root: Address,
-    visitor: &mut Visitor<'_>,
+    visitor: &mut ChunkVisitor<'_>,
 ) -> Result<ControlFlow<()>> {
     let rank = indexed.grid.rank();
     // Coordinates have one more number, of the bytes of an element, which is 0.

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use super::element::ElementKind;
-use super::{Indexed, Visitor};
+use super::{ChunkVisitor, Indexed};
 use crate::btree::version_2::BTree2;
 use crate::cursor::Cursor;
 use crate::model::{Address, Chunk};
@@ -18,7 +18,7 @@ pub(super) fn visit(
     walk: &Walk<'_>,
     indexed: &Indexed<'_>,
     header: Address,
-    visitor: &mut Visitor<'_>,
+    visitor: &mut ChunkVisitor<'_>,
 ) -> Result<ControlFlow<()>> {
     let failed = |why| Error::at(Structure::BTree2, header, Reason::Invalid(why));
     let tree = BTree2::read(walk, header)?;

@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 
 use super::element::ElementKind;
 use super::fixed_array::{client_kind, entries};
-use super::{Indexed, Visitor};
+use super::{ChunkVisitor, Indexed};
 use crate::cursor::verified;
 use crate::model::Address;
 use crate::walk::Walk;
@@ -64,7 +64,7 @@ pub(super) fn visit(
     walk: &Walk<'_>,
     indexed: &Indexed<'_>,
     header: Address,
-    visitor: &mut Visitor<'_>,
+    visitor: &mut ChunkVisitor<'_>,
 ) -> Result<ControlFlow<()>> {
     let array = ExtensibleArray::read(walk, header)?;
     let Some(index_block) = array.index_block else {
@@ -185,7 +185,7 @@ fn secondary_block(
     array: &ExtensibleArray,
     block: Secondary,
     address: Address,
-    visitor: &mut Visitor<'_>,
+    visitor: &mut ChunkVisitor<'_>,
 ) -> Result<ControlFlow<()>> {
     // Which pages of the data blocks are in use.
     let in_use_bytes = array.pages(block.elements).div_ceil(8);
@@ -210,7 +210,7 @@ fn data_blocks(
     block: Secondary,
     addresses: &mut crate::cursor::Cursor<'_>,
     in_use: Option<&[u8]>,
-    visitor: &mut Visitor<'_>,
+    visitor: &mut ChunkVisitor<'_>,
 ) -> Result<ControlFlow<()>> {
     let first = indexed.first_number();
     let pages = array.pages(block.elements);
@@ -245,7 +245,7 @@ fn data_block(
     range: std::ops::Range<u64>,
     address: Address,
     pages: Option<PageBits<'_>>,
-    visitor: &mut Visitor<'_>,
+    visitor: &mut ChunkVisitor<'_>,
 ) -> Result<ControlFlow<()>> {
     let (entry, first) = (array.kind.bytes as u64, indexed.first_number());
     let beginning = ExtensibleArray::prefix(walk) + array.number_width;

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use super::element::ElementKind;
-use super::{Indexed, Visitor};
+use super::{ChunkVisitor, Indexed};
 use crate::cursor::{Cursor, verified};
 use crate::model::{Address, Chunk};
 use crate::walk::Walk;
@@ -24,7 +24,7 @@ pub(super) fn visit(
     walk: &Walk<'_>,
     indexed: &Indexed<'_>,
     header: Address,
-    visitor: &mut Visitor<'_>,
+    visitor: &mut ChunkVisitor<'_>,
 ) -> Result<ControlFlow<()>> {
     let array = read_header(walk, header)?;
     let Some(block) = array.block else {
@@ -78,7 +78,7 @@ pub(super) fn entries(
     cursor: &mut Cursor<'_>,
     range: std::ops::Range<u64>,
     first: u64,
-    visitor: &mut Visitor<'_>,
+    visitor: &mut ChunkVisitor<'_>,
 ) -> Result<ControlFlow<()>> {
     let passed = first.saturating_sub(range.start).min(range.end - range.start);
     cursor.skip(passed as usize * kind.bytes)?;

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use super::{Indexed, Visitor};
+use super::{ChunkVisitor, Indexed};
 use crate::model::{Address, Chunk};
 use crate::walk::Walk;
 use crate::{Error, Reason, Result, Structure};
@@ -11,7 +11,7 @@ pub(super) fn visit(
     walk: &Walk<'_>,
     indexed: &Indexed<'_>,
     address: Address,
-    visitor: &mut Visitor<'_>,
+    visitor: &mut ChunkVisitor<'_>,
 ) -> Result<ControlFlow<()>> {
     let count = indexed.grid.count();
     let available = walk.available(address);

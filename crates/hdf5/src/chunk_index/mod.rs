@@ -21,7 +21,7 @@ use crate::walk::Walk;
 use crate::{Error, Reason, Result, Structure};
 
 /// What a walk does with a chunk.
-type Visitor<'v> = dyn FnMut(Chunk) -> Result<ControlFlow<()>> + 'v;
+type ChunkVisitor<'v> = dyn FnMut(Chunk) -> Result<ControlFlow<()>> + 'v;
 
 /// What every index needs to know of its dataset.
 struct Indexed<'d> {
@@ -37,7 +37,7 @@ pub(crate) fn visit(
     walk: &Walk<'_>,
     dataset: &Dataset,
     from: Bound<&[u64]>,
-    visitor: &mut Visitor<'_>,
+    visitor: &mut ChunkVisitor<'_>,
 ) -> Result<()> {
     let failed = |why| Error::at(Structure::Layout, dataset.address, Reason::Invalid(why));
     let Layout::Chunked(layout) = &dataset.layout else {

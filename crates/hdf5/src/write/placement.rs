@@ -142,8 +142,8 @@ impl Chunks {
         self.table.retain(|place, _| boxes.iter().all(|one| one.address_of(place).is_none()));
     }
 
-    /// The stride of a row of one chunk: the distance from the row before, if that can be one. A box
-    /// of one chunk, which has no stride yet, gets it.
+    /// The stride of a row of one chunk: the distance from the row before, if that can be one. A
+    /// box of one chunk, which has no stride yet, gets it.
     fn stride_to(&mut self, address: Address, row: u64) -> u64 {
         let bytes = self.bytes;
         let last = self.boxes.last_mut().filter(|last| last.origin[0] + last.shape[0] == row);

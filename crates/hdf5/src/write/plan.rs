@@ -1,10 +1,10 @@
 //! [`FilePlan`]: a netCDF-4 file that is being written: its definitions, where its data are, and
 //! what each commit writes.
 //!
-//! A commit writes all metadata anew, beside those that the file has, and then the superblock, which
-//! makes the new ones the file's. At every moment the file is the state of the last commit or of
-//! the one before. The space of metadata that no superblock refers to any more is used again by the
-//! commit after the next, so that two copies alternate.
+//! A commit writes all metadata anew, beside those that the file has, and then the superblock,
+//! which makes the new ones the file's. At every moment the file is the state of the last commit or
+//! of the one before. The space of metadata that no superblock refers to any more is used again by
+//! the commit after the next, so that two copies alternate.
 
 use super::chunk_tree::StoredChunk;
 use super::netcdf::{self, FileDefinition, Storage, VariableDefinition};

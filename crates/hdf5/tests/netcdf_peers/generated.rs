@@ -1,6 +1,6 @@
 //! [`Generated`]: a file made from a seed: its definitions, its values, and both as JSON.
 
-use serde_json::{Value as Json, json};
+use serde_json::{GeneratedValue as Json, json};
 use striate_hdf5::model::{ByteOrder, Filter};
 use striate_hdf5::write::netcdf::{
     AtomicType, AttributeDefinition, DimensionDefinition, FileDefinition, GroupDefinition, Storage,
@@ -8,7 +8,7 @@ use striate_hdf5::write::netcdf::{
 };
 use striate_hdf5::write::{DataAlignment, Elements, PlanOptions};
 
-use super::kind::{Field, Kind, Value};
+use super::kind::{Field, GeneratedValue, Kind};
 use super::random::Random;
 use super::written::Written;
 
@@ -18,10 +18,10 @@ pub(crate) struct Generated {
     pub(crate) definition: FileDefinition,
     pub(crate) options: PlanOptions,
     /// The type and, in row-major order, the values of each variable.
-    pub(crate) variables: Vec<(Kind, Vec<Value>)>,
+    pub(crate) variables: Vec<(Kind, Vec<GeneratedValue>)>,
     /// What attributes are, by owner: a group's or a variable's number.
-    pub(crate) group_attributes: Vec<Vec<(String, Kind, Vec<Value>)>>,
-    pub(crate) variable_attributes: Vec<Vec<(String, Kind, Vec<Value>)>>,
+    pub(crate) group_attributes: Vec<Vec<(String, Kind, Vec<GeneratedValue>)>>,
+    pub(crate) variable_attributes: Vec<Vec<(String, Kind, Vec<GeneratedValue>)>>,
     types: Vec<Kind>,
     /// Whether netCDF4-python can make the same file.
     pub(crate) reproducible: bool,
@@ -219,7 +219,7 @@ impl Generated {
             dimensions.iter().map(|&one| self.definition.dimensions[one].length).collect();
         let grows = dimensions.iter().any(|&one| self.definition.dimensions[one].unlimited);
         let count = lengths.iter().product::<u64>();
-        let values: Vec<Value> = (0..count).map(|_| kind.random(random)).collect();
+        let values: Vec<GeneratedValue> = (0..count).map(|_| kind.random(random)).collect();
         let storage = if grows || (!dimensions.is_empty() && random.once_in(3)) {
             let chunk = lengths.iter().map(|&length| random.below(length.max(3)) + 1);
             let fixed = dimensions.iter().map(|&one| &self.definition.dimensions[one]);
@@ -255,7 +255,7 @@ impl Generated {
         let fill = if random.once_in(6) { VariableFill::Nothing } else { VariableFill::default() };
         // NetCDF4 cannot say that strings and types of users are not filled.
         let plain = matches!(kind, Kind::Atomic(..)) && !kind.has_heap();
-        let fill = if fill_value.is_empty() && plain { fill } else { VariableFill::Value };
+        let fill = if fill_value.is_empty() && plain { fill } else { VariableFill::GeneratedValue };
         let (attributes, values_of) =
             attributes(random, &fill_value, self.definition.classic_model);
         self.definition.variables.push(VariableDefinition {
@@ -336,9 +336,13 @@ impl Generated {
     /// All of it, for the peers' script.
     pub(crate) fn json(&self) -> Json {
         let file = &self.definition;
-        let attributes = |list: &[(String, Kind, Vec<Value>)]| {
-            let one = |(name, kind, values): &(String, Kind, Vec<Value>)| {
-                json!([name, kind.json(), values.iter().map(Value::json).collect::<Vec<_>>()])
+        let attributes = |list: &[(String, Kind, Vec<GeneratedValue>)]| {
+            let one = |(name, kind, values): &(String, Kind, Vec<GeneratedValue>)| {
+                json!([
+                    name,
+                    kind.json(),
+                    values.iter().map(GeneratedValue::json).collect::<Vec<_>>()
+                ])
             };
             list.iter().map(one).collect::<Vec<_>>()
         };
@@ -373,9 +377,9 @@ impl Generated {
                 "dimensions": one.dimensions,
                 "storage": storage,
                 "filters": filters.collect::<Vec<_>>(),
-                "fill": one.fill == VariableFill::Value,
+                "fill": one.fill == VariableFill::GeneratedValue,
                 "attributes": attributes(&self.variable_attributes[number]),
-                "values": values.iter().map(Value::json).collect::<Vec<_>>(),
+                "values": values.iter().map(GeneratedValue::json).collect::<Vec<_>>(),
             })
         });
         json!({
@@ -390,7 +394,7 @@ impl Generated {
 }
 
 /// Values as they are stored.
-pub(crate) fn elements(kind: &Kind, values: &[Value]) -> Elements {
+pub(crate) fn elements(kind: &Kind, values: &[GeneratedValue]) -> Elements {
     let mut out = Elements::new();
     for value in values {
         kind.push(value, &mut out);
@@ -398,12 +402,12 @@ pub(crate) fn elements(kind: &Kind, values: &[Value]) -> Elements {
     out
 }
 
-type Attributes = (Vec<AttributeDefinition>, Vec<(String, Kind, Vec<Value>)>);
+type Attributes = (Vec<AttributeDefinition>, Vec<(String, Kind, Vec<GeneratedValue>)>);
 
 /// Some attributes, behind those that are given.
 fn attributes(
     random: &mut Random,
-    given: &[(String, Kind, Vec<Value>)],
+    given: &[(String, Kind, Vec<GeneratedValue>)],
     classic: bool,
 ) -> Attributes {
     let mut all = given.to_vec();
@@ -417,10 +421,10 @@ fn attributes(
             _ => random.below(4) + 1,
         };
         let kind = Kind::little(atomic);
-        let values: Vec<Value> = match atomic {
+        let values: Vec<GeneratedValue> = match atomic {
             AtomicType::Char => {
                 let text: String = (0..count).map(|_| *random.pick(&['a', 'b', 'ü'])).collect();
-                vec![Value::Text(text)]
+                vec![GeneratedValue::Text(text)]
             }
             _ => (0..count).map(|_| kind.random(random)).collect(),
         };
@@ -428,7 +432,7 @@ fn attributes(
         all.push((format!("{name}_{number}"), kind, values));
     }
     let definitions = all.iter().map(|(name, kind, values)| match (kind, &values[..]) {
-        (Kind::Atomic(AtomicType::Char, _), [Value::Text(text)]) => {
+        (Kind::Atomic(AtomicType::Char, _), [GeneratedValue::Text(text)]) => {
             AttributeDefinition::text(name.as_str(), text)
         }
         _ => AttributeDefinition::new(name.as_str(), kind.datatype(), elements(kind, values)),

@@ -1,6 +1,6 @@
-//! [`Kind`] and [`Value`]: types and values of generated files, as bytes and as JSON.
+//! [`Kind`] and [`GeneratedValue`]: types and values of generated files, as bytes and as JSON.
 
-use serde_json::{Value as Json, json};
+use serde_json::{GeneratedValue as Json, json};
 use striate_hdf5::model::{ByteOrder, Class, Datatype, EnumerationMember, Member};
 use striate_hdf5::write::Elements;
 use striate_hdf5::write::netcdf::AtomicType;
@@ -27,12 +27,12 @@ pub(crate) struct Field {
 
 /// An element.
 #[derive(Clone, Debug)]
-pub(crate) enum Value {
+pub(crate) enum GeneratedValue {
     Integer(i128),
     Float(f64),
     Text(String),
     Bytes(Vec<u8>),
-    List(Vec<Value>),
+    List(Vec<GeneratedValue>),
 }
 
 impl Kind {
@@ -81,14 +81,16 @@ impl Kind {
         }
     }
 
-    pub(crate) fn random(&self, random: &mut Random) -> Value {
+    pub(crate) fn random(&self, random: &mut Random) -> GeneratedValue {
         match self {
             Self::Atomic(atomic, _) => random_atomic(*atomic, random),
-            Self::Enumeration(_, members) => Value::Integer(random.pick(members).1.into()),
-            Self::Opaque(size) => Value::Bytes((0..*size).map(|_| random.next() as u8).collect()),
+            Self::Enumeration(_, members) => GeneratedValue::Integer(random.pick(members).1.into()),
+            Self::Opaque(size) => {
+                GeneratedValue::Bytes((0..*size).map(|_| random.next() as u8).collect())
+            }
             Self::Sequence(base) => {
                 let count = random.below(5);
-                Value::List((0..count).map(|_| base.random(random)).collect())
+                GeneratedValue::List((0..count).map(|_| base.random(random)).collect())
             }
             Self::Compound(fields) => {
                 let member = |field: &Field| {
@@ -96,23 +98,25 @@ impl Kind {
                         field.kind.random(random)
                     } else {
                         let count = field.shape.iter().product::<u32>();
-                        Value::List((0..count).map(|_| field.kind.random(random)).collect())
+                        GeneratedValue::List(
+                            (0..count).map(|_| field.kind.random(random)).collect(),
+                        )
                     }
                 };
-                Value::List(fields.iter().map(member).collect())
+                GeneratedValue::List(fields.iter().map(member).collect())
             }
         }
     }
 
     /// Appends a value as it is stored.
-    pub(crate) fn push(&self, value: &Value, out: &mut Elements) {
+    pub(crate) fn push(&self, value: &GeneratedValue, out: &mut Elements) {
         match (self, value) {
             (Self::Atomic(atomic, order), value) => push_atomic(*atomic, *order, value, out),
-            (Self::Enumeration(base, _), Value::Integer(_)) => {
+            (Self::Enumeration(base, _), GeneratedValue::Integer(_)) => {
                 push_atomic(*base, ByteOrder::Little, value, out);
             }
-            (Self::Opaque(_), Value::Bytes(bytes)) => out.push_fixed(bytes),
-            (Self::Sequence(base), Value::List(values)) => {
+            (Self::Opaque(_), GeneratedValue::Bytes(bytes)) => out.push_fixed(bytes),
+            (Self::Sequence(base), GeneratedValue::List(values)) => {
                 let mut elements = Elements::new();
                 for value in values {
                     base.push(value, &mut elements);
@@ -123,10 +127,10 @@ impl Kind {
                     out.push_sequence(values.len() as u32, elements);
                 }
             }
-            (Self::Compound(fields), Value::List(values)) => {
+            (Self::Compound(fields), GeneratedValue::List(values)) => {
                 for (field, value) in fields.iter().zip(values) {
                     match value {
-                        Value::List(values) if !field.shape.is_empty() => {
+                        GeneratedValue::List(values) if !field.shape.is_empty() => {
                             for value in values {
                                 field.kind.push(value, out);
                             }
@@ -185,7 +189,7 @@ impl Field {
     }
 }
 
-impl Value {
+impl GeneratedValue {
     pub(crate) fn json(&self) -> Json {
         match self {
             Self::Integer(value) => match i64::try_from(*value) {
@@ -215,36 +219,40 @@ fn range(atomic: AtomicType) -> (i128, i128) {
     }
 }
 
-fn random_atomic(atomic: AtomicType, random: &mut Random) -> Value {
+fn random_atomic(atomic: AtomicType, random: &mut Random) -> GeneratedValue {
     match atomic {
-        AtomicType::Float => Value::Float(f64::from(random.below(1 << 20) as f32 / 64.0 - 1000.0)),
-        AtomicType::Double => Value::Float(random.below(1 << 40) as f64 / 1024.0 - 1e6),
-        AtomicType::Char => Value::Text(char::from(b'a' + random.below(26) as u8).into()),
+        AtomicType::Float => {
+            GeneratedValue::Float(f64::from(random.below(1 << 20) as f32 / 64.0 - 1000.0))
+        }
+        AtomicType::Double => GeneratedValue::Float(random.below(1 << 40) as f64 / 1024.0 - 1e6),
+        AtomicType::Char => GeneratedValue::Text(char::from(b'a' + random.below(26) as u8).into()),
         AtomicType::String => {
             let texts = ["", "a", "grün", "two words", "日本", "x"];
             let mut text = (*random.pick(&texts)).to_string();
             if random.below(40) == 0 {
                 text = text.repeat(random.below(3000) as usize + 1);
             }
-            Value::Text(text)
+            GeneratedValue::Text(text)
         }
         integer => {
             let (low, high) = range(integer);
             let width = (high - low) as u64;
             let within = if width == u64::MAX { random.next() } else { random.below(width + 1) };
-            Value::Integer(low + i128::from(within))
+            GeneratedValue::Integer(low + i128::from(within))
         }
     }
 }
 
-fn push_atomic(atomic: AtomicType, order: ByteOrder, value: &Value, out: &mut Elements) {
+fn push_atomic(atomic: AtomicType, order: ByteOrder, value: &GeneratedValue, out: &mut Elements) {
     let size = atomic.datatype(order).size as usize;
     let mut bytes = match (atomic, value) {
-        (AtomicType::String, Value::Text(text)) => return out.push_string(text.as_bytes()),
-        (AtomicType::Char, Value::Text(text)) => text.as_bytes().to_vec(),
-        (AtomicType::Float, Value::Float(value)) => (*value as f32).to_le_bytes().to_vec(),
-        (AtomicType::Double, Value::Float(value)) => value.to_le_bytes().to_vec(),
-        (_, Value::Integer(value)) => value.to_le_bytes()[..size].to_vec(),
+        (AtomicType::String, GeneratedValue::Text(text)) => {
+            return out.push_string(text.as_bytes());
+        }
+        (AtomicType::Char, GeneratedValue::Text(text)) => text.as_bytes().to_vec(),
+        (AtomicType::Float, GeneratedValue::Float(value)) => (*value as f32).to_le_bytes().to_vec(),
+        (AtomicType::Double, GeneratedValue::Float(value)) => value.to_le_bytes().to_vec(),
+        (_, GeneratedValue::Integer(value)) => value.to_le_bytes()[..size].to_vec(),
         (atomic, value) => panic!("{value:?} is no {atomic:?}"),
     };
     if order == ByteOrder::Big {

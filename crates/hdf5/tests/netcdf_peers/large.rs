@@ -10,7 +10,7 @@ use striate_hdf5::write::netcdf::{
 use striate_hdf5::write::{Elements, PlanOptions};
 
 use super::generated::elements;
-use super::kind::{Field, Kind, Value};
+use super::kind::{Field, GeneratedValue, Kind};
 use super::read_back::same;
 use super::tools::{directory, peer, run};
 use super::written::Written;
@@ -27,7 +27,7 @@ fn variable(name: &str, dimensions: &[usize], storage: Storage) -> VariableDefin
         dimensions: dimensions.to_vec(),
         storage,
         filters: Vec::new(),
-        fill: VariableFill::Value,
+        fill: VariableFill::GeneratedValue,
         attributes: Vec::new(),
     }
 }
@@ -143,21 +143,23 @@ fn types_within_types() {
         field("o", &blob, &[]),
         field("s", &Kind::little(AtomicType::String), &[]),
     ]);
-    let pair = |a: i128, b| Value::List(vec![Value::Integer(a), Value::Float(b)]);
+    let pair = |a: i128, b| {
+        GeneratedValue::List(vec![GeneratedValue::Integer(a), GeneratedValue::Float(b)])
+    };
     let values = [
-        Value::List(vec![
-            Value::Integer(1),
-            Value::List(vec![pair(1, 2.5), pair(3, 4.5)]),
-            Value::List(vec![pair(5, 6.5), pair(7, 8.5), pair(9, 10.5)]),
-            Value::Bytes(vec![1, 2, 3]),
-            Value::Text("text".into()),
+        GeneratedValue::List(vec![
+            GeneratedValue::Integer(1),
+            GeneratedValue::List(vec![pair(1, 2.5), pair(3, 4.5)]),
+            GeneratedValue::List(vec![pair(5, 6.5), pair(7, 8.5), pair(9, 10.5)]),
+            GeneratedValue::Bytes(vec![1, 2, 3]),
+            GeneratedValue::Text("text".into()),
         ]),
-        Value::List(vec![
-            Value::Integer(2),
-            Value::List(vec![pair(10, 20.5), pair(30, 40.5)]),
-            Value::List(Vec::new()),
-            Value::Bytes(vec![4, 5, 6]),
-            Value::Text(String::new()),
+        GeneratedValue::List(vec![
+            GeneratedValue::Integer(2),
+            GeneratedValue::List(vec![pair(10, 20.5), pair(30, 40.5)]),
+            GeneratedValue::List(Vec::new()),
+            GeneratedValue::Bytes(vec![4, 5, 6]),
+            GeneratedValue::Text(String::new()),
         ]),
     ];
     let mut file = FileDefinition {

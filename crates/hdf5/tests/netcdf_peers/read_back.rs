@@ -2,10 +2,10 @@
 
 use striate_hdf5::model::{Dataspace, Object};
 use striate_hdf5::write::netcdf::Storage;
-use striate_hdf5::{File, Source, Value as Read};
+use striate_hdf5::{File, GeneratedValue as Read, Source};
 
 use super::generated::Generated;
-use super::kind::{Field, Kind, Value};
+use super::kind::{Field, GeneratedValue, Kind};
 
 /// Compares all variables and attributes of a file. A file that others added to has more.
 pub(crate) fn check<S: Source>(source: S, expected: &Generated, added: bool) {
@@ -47,7 +47,7 @@ pub(crate) fn check<S: Source>(source: S, expected: &Generated, added: bool) {
 fn attributes<S: Source>(
     file: &File<S>,
     object: &Object,
-    expected: &[(String, Kind, Vec<Value>)],
+    expected: &[(String, Kind, Vec<GeneratedValue>)],
     count: Option<usize>,
 ) {
     let found = file.attributes(object).unwrap();
@@ -59,8 +59,8 @@ fn attributes<S: Source>(
         let attribute = attribute.unwrap_or_else(|| panic!("no attribute {name}"));
         let read = file.values(&attribute.datatype, &attribute.value).unwrap();
         match (&read[..], &values[..]) {
-            ([], [Value::Text(text)]) => assert_eq!(text, ""),
-            ([Read::String(found)], [Value::Text(text)]) => assert_eq!(*found, **text),
+            ([], [GeneratedValue::Text(text)]) => assert_eq!(text, ""),
+            ([Read::String(found)], [GeneratedValue::Text(text)]) => assert_eq!(*found, **text),
             _ => {
                 assert_eq!(read.len(), values.len(), "{name}");
                 for (found, value) in read.iter().zip(values) {
@@ -72,27 +72,32 @@ fn attributes<S: Source>(
 }
 
 /// Whether a value was read.
-pub(crate) fn same(kind: &Kind, expected: &Value, found: &Read) -> bool {
+pub(crate) fn same(kind: &Kind, expected: &GeneratedValue, found: &Read) -> bool {
     match (kind, expected, found) {
-        (_, Value::Integer(expected), Read::Integer(found) | Read::Enumeration(found, _)) => {
-            expected == found
+        (
+            _,
+            GeneratedValue::Integer(expected),
+            Read::Integer(found) | Read::Enumeration(found, _),
+        ) => expected == found,
+        (_, GeneratedValue::Float(expected), Read::Float(found)) => {
+            expected.to_bits() == found.to_bits()
         }
-        (_, Value::Float(expected), Read::Float(found)) => expected.to_bits() == found.to_bits(),
-        (_, Value::Text(expected), Read::String(found)) => *found == **expected,
-        (_, Value::Bytes(expected), Read::Opaque(found)) => expected == found,
-        (Kind::Sequence(base), Value::List(expected), Read::Sequence(found)) => {
+        (_, GeneratedValue::Text(expected), Read::String(found)) => *found == **expected,
+        (_, GeneratedValue::Bytes(expected), Read::Opaque(found)) => expected == found,
+        (Kind::Sequence(base), GeneratedValue::List(expected), Read::Sequence(found)) => {
             expected.len() == found.len()
                 && expected.iter().zip(found).all(|(expected, found)| same(base, expected, found))
         }
-        (Kind::Compound(fields), Value::List(expected), Read::Compound(found)) => {
-            let member =
-                |(field, (expected, found)): (&Field, (&Value, &Read))| match (expected, found) {
-                    (Value::List(expected), Read::Array(found)) => {
-                        expected.len() == found.len()
-                            && expected.iter().zip(found).all(|(e, f)| same(&field.kind, e, f))
-                    }
-                    _ => same(&field.kind, expected, found),
-                };
+        (Kind::Compound(fields), GeneratedValue::List(expected), Read::Compound(found)) => {
+            let member = |(field, (expected, found)): (&Field, (&GeneratedValue, &Read))| match (
+                expected, found,
+            ) {
+                (GeneratedValue::List(expected), Read::Array(found)) => {
+                    expected.len() == found.len()
+                        && expected.iter().zip(found).all(|(e, f)| same(&field.kind, e, f))
+                }
+                _ => same(&field.kind, expected, found),
+            };
             fields.iter().zip(expected.iter().zip(found)).all(member)
         }
         _ => false,

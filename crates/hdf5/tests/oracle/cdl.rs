@@ -17,14 +17,14 @@ data: x = 1, 2, 3, 4 ; names = "one", "two", "", "three" ; many = {1, 2, 3}, {4,
 group: inner { dimensions: x = 2 ; variables: ubyte v(x, t) ; :note = "inside" ;
     data: v = {1}, {2} ; group: deeper { variables: uint64 w ; w:string_att = "a" ; data: w = 7 ; } }
 group: empty { } }"#,
-    r#"netcdf types {
+    r"netcdf types {
 types: byte enum cloud { CLEAR = 0, STRATUS = 2, MISSING = 127 } ; opaque(5) blob ;
     int(*) ragged ; compound point { float x ; float y ; int id(2) ; } ;
 dimensions: n = 3 ;
 variables: cloud sky(n) ; cloud sky:_FillValue = MISSING ; blob raw(n) ; ragged rows(n) ; point places(n) ;
     point :origin = {0, 0, {1, 2}} ;
 data: sky = CLEAR, STRATUS, MISSING ; raw = 0x0102030405, 0xFFFEFDFCFB, 0x0 ;
-    rows = {1, 2, 3}, {4}, {5, 6} ; places = {1, 2, {3, 4}}, {5, 6, {7, 8}}, {9, 10, {11, 12}} ; }"#,
+    rows = {1, 2, 3}, {4}, {5, 6} ; places = {1, 2, {3, 4}}, {5, 6, {7, 8}}, {9, 10, {11, 12}} ; }",
     r#"netcdf storage {
 dimensions: x = 40 ; y = 30 ; t = UNLIMITED ;
 variables: float chunked(x, y) ; chunked:_ChunkSizes = 7, 11 ; chunked:_DeflateLevel = 3 ;

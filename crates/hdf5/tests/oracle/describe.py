@@ -193,7 +193,9 @@ def dataset(path, obj, say):
         say(f"filter {path} {i} {number} {flags & 1} {' '.join(map(str, parameters))}")
     defined = plist.fill_value_defined()
     fill = {h5d.FILL_VALUE_UNDEFINED: "undefined", h5d.FILL_VALUE_DEFAULT: "default", h5d.FILL_VALUE_USER_DEFINED: "value"}[defined]
-    if fill == "value" and readable(t):
+    # h5py does not get values of other types.
+    is_fixed = t.get_class() not in (h5t.VLEN, h5t.OPAQUE) and not (t.get_class() == h5t.STRING and t.is_variable_str())
+    if fill == "value" and readable(t) and is_fixed:
         array = np.zeros((), obj.dtype)
         plist.get_fill_value(array)
         fill += " " + values(array, t, obj.file.id)

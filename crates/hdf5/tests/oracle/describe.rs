@@ -323,10 +323,15 @@ impl Description {
             FillTime::Never => 1,
             FillTime::IfSet => 2,
         };
+        // h5py does not get values of other types.
+        let has_fixed_size = !matches!(
+            dataset.datatype.class,
+            Class::Sequence { .. } | Class::VariableString { .. } | Class::Opaque { .. }
+        );
         let fill = match &dataset.fill.value {
             Fill::Undefined => "undefined".into(),
             Fill::Default => "default".into(),
-            Fill::Value(bytes) if is_readable(&dataset.datatype) => {
+            Fill::Value(bytes) if is_readable(&dataset.datatype) && has_fixed_size => {
                 format!("value {}", self.values(&dataset.datatype, bytes)?)
             }
             Fill::Value(_) => "value".into(),

@@ -4,7 +4,7 @@
 //! starting size, those of each further row twice that of the row before. Children up to the
 //! largest direct size are direct blocks, larger ones are indirect blocks with such a table.
 
-use super::header::Header;
+use super::header::HeapHeader;
 
 /// The sizes of a heap's blocks.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +24,7 @@ pub(super) struct DoublingTable {
 
 /// A child of an indirect block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct BlockPlace {
     pub(super) row: u32,
     pub(super) column: u32,
     /// Where it begins in the block's address space.
@@ -35,7 +35,7 @@ pub(super) struct Place {
 
 impl DoublingTable {
     /// `None` if the sizes make no table.
-    pub(super) fn new(header: &Header) -> Option<Self> {
+    pub(super) fn new(header: &HeapHeader) -> Option<Self> {
         let (width, start) = (u64::from(header.width), header.start);
         let powers = [width, start, header.maximum_direct];
         if !powers.iter().all(|size| size.is_power_of_two())
@@ -62,21 +62,21 @@ impl DoublingTable {
     }
 
     /// Where an offset in a block is; `None` if it is beyond the largest heap.
-    pub(super) fn place(&self, offset: u64) -> Option<Place> {
+    pub(super) fn place(&self, offset: u64) -> Option<BlockPlace> {
         if self.bits < 64 && offset >> self.bits != 0 {
             return None;
         }
         if offset >> self.first_row_bits() == 0 {
             let column = offset / self.start;
             let (begin, size) = (column * self.start, self.start);
-            return Some(Place { row: 0, column: column as u32, begin, size });
+            return Some(BlockPlace { row: 0, column: column as u32, begin, size });
         }
         let row = offset.ilog2() - self.first_row_bits() + 1;
         // Row 1 begins where the first row's space ends, and each row doubles what is before it.
         let row_begin = 1_u64 << (self.first_row_bits() + row - 1);
         let size = self.start << (row - 1);
         let column = (offset - row_begin) / size;
-        Some(Place { row, column: column as u32, begin: row_begin + column * size, size })
+        Some(BlockPlace { row, column: column as u32, begin: row_begin + column * size, size })
     }
 
     /// Rows of an indirect block with so much space.
@@ -104,7 +104,7 @@ mod tests {
         for row in 0..6 {
             let size = if row == 0 { 8 } else { 8 << (row - 1) };
             for column in 0..4 {
-                let place = Place { row, column, begin, size };
+                let place = BlockPlace { row, column, begin, size };
                 assert_eq!(table.place(begin), Some(place));
                 assert_eq!(table.place(begin + size - 1), Some(place));
                 begin += size;

@@ -12,7 +12,7 @@ const BEGINNING: u64 = 4 + 1 + 2 + 2;
 
 /// What the header of a heap says.
 #[derive(Debug)]
-pub(super) struct Header {
+pub(super) struct HeapHeader {
     pub(super) id_length: u16,
     pub(super) filters: Vec<Filter>,
     pub(super) direct_checksums: bool,
@@ -35,7 +35,7 @@ pub(super) struct Header {
     pub(super) root_filtered: Option<(u64, u32)>,
 }
 
-impl Header {
+impl HeapHeader {
     pub(super) fn read(walk: &Walk<'_>, address: Address) -> Result<Self> {
         let beginning = walk.read(Structure::FractalHeap, address, BEGINNING)?;
         let mut cursor = walk.cursor(&beginning, Structure::FractalHeap, address);

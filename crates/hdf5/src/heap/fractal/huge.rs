@@ -17,7 +17,7 @@ const PLAIN: u8 = 1;
 const FILTERED: u8 = 2;
 
 /// Where a huge object is.
-struct Place {
+struct HugePlace {
     address: Address,
     /// Bytes as stored.
     stored: u64,
@@ -43,20 +43,25 @@ pub(super) fn object(heap: &FractalHeap, walk: &Walk<'_>, rest: &[u8]) -> Result
     }
 }
 
-fn decode(cursor: &mut Cursor<'_>, has_filters: bool) -> Result<Place> {
+fn decode(cursor: &mut Cursor<'_>, has_filters: bool) -> Result<HugePlace> {
     let address = cursor.defined_address("a huge object at no address")?;
     let stored = cursor.length()?;
     let filtered = if has_filters { Some((cursor.u32()?, cursor.length()?)) } else { None };
-    Ok(Place { address, stored, filtered })
+    Ok(HugePlace { address, stored, filtered })
 }
 
-fn by_number(heap: &FractalHeap, walk: &Walk<'_>, number: u64, has_filters: bool) -> Result<Place> {
+fn by_number(
+    heap: &FractalHeap,
+    walk: &Walk<'_>,
+    number: u64,
+    has_filters: bool,
+) -> Result<HugePlace> {
     let Some(address) = heap.header.huge_tree else {
         return Err(heap.invalid("a huge object of a heap without huge objects"));
     };
     let tree = BTree2::read(walk, address)?;
     tree.expect(&[if has_filters { FILTERED } else { PLAIN }])?;
-    let record = |mut cursor: Cursor<'_>| -> Result<(Place, u64)> {
+    let record = |mut cursor: Cursor<'_>| -> Result<(HugePlace, u64)> {
         let place = decode(&mut cursor, has_filters)?;
         Ok((place, cursor.length()?))
     };

@@ -12,8 +12,8 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use self::doubling_table::{DoublingTable, Place};
-use self::header::Header;
+use self::doubling_table::{BlockPlace, DoublingTable};
+use self::header::HeapHeader;
 use crate::cursor::{encoded_width, verified};
 use crate::filter::{Pipeline, Scratch};
 use crate::model::{Address, Filter};
@@ -27,7 +27,7 @@ const BLOCK_PREFIX: usize = 5;
 #[derive(Debug)]
 pub(crate) struct FractalHeap {
     address: Address,
-    header: Header,
+    header: HeapHeader,
     table: DoublingTable,
     direct: RefCell<HashMap<Address, Rc<Vec<u8>>>>,
     indirect: RefCell<HashMap<Address, Rc<Vec<Child>>>>,
@@ -43,7 +43,7 @@ struct Child {
 
 impl FractalHeap {
     pub(crate) fn read(walk: &Walk<'_>, address: Address) -> Result<Self> {
-        let header = Header::read(walk, address)?;
+        let header = HeapHeader::read(walk, address)?;
         let table = DoublingTable::new(&header).ok_or_else(|| {
             let reason = Reason::Invalid("sizes of blocks that are no powers of two, or too large");
             Error::at(Structure::FractalHeap, address, reason)
@@ -107,7 +107,7 @@ impl FractalHeap {
         // Each step down makes the block smaller, so this ends.
         while rows > 0 {
             let place = self.table.place(offset - base);
-            let Some(Place { row, column, begin, size: of_child }) = place else {
+            let Some(BlockPlace { row, column, begin, size: of_child }) = place else {
                 return Err(self.invalid("an object beyond the heap"));
             };
             if row >= rows {

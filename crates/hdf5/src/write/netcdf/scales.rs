@@ -2,8 +2,8 @@
 //!
 //! A variable with the name of a dimension of its group that is its first dimension is that
 //! dimension's scale, its coordinate variable. Other dimensions get a dataset without data. Every
-//! scale has the attribute `_Netcdf4Dimid`, so that numbers of dimensions do not depend on the order
-//! of objects.
+//! scale has the attribute `_Netcdf4Dimid`, so that numbers of dimensions do not depend on the
+//! order of objects.
 
 use std::collections::HashMap;
 

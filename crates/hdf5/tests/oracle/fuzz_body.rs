@@ -1,20 +1,15 @@
 //! The fuzz target of files without a fuzzer: the same assertions on a fixed sequence of mutants of
 //! files that the HDF5 library makes, with checksums ignored and with checksums verified.
-//!
-//! It is a test within the crate, because only here checksums can be ignored.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-#[path = "../../../fuzz/bodies/hdf5.rs"]
+#[path = "../../../../fuzz/bodies/hdf5.rs"]
 mod bodies;
-#[path = "../tests/oracle/tools.rs"]
-mod tools;
 
 use std::fs;
 
 use striate_fuzzing::{Mutations, drive_from};
+use striate_hdf5::checksum;
 
-use crate::checksum::IGNORED;
+use crate::tools;
 
 /// How many mutants there are; `STRIATE_CASES` says another number.
 const MUTANTS: usize = 4000;
@@ -39,8 +34,7 @@ fn no_bytes_upset_reading() {
     let cases = std::env::var("STRIATE_CASES").ok().and_then(|cases| cases.parse().ok());
     let mutants = cases.unwrap_or(MUTANTS);
     for ignored in [true, false] {
-        IGNORED.set(ignored);
+        checksum::ignore_in_this_thread(ignored);
         drive_from(&seeds, 0x5EED_0028, mutants, &mutations, bodies::hdf5_file);
     }
-    IGNORED.set(false);
 }
