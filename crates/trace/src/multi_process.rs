@@ -65,7 +65,7 @@ pub struct MultiProcessWriter {
 
 impl fmt::Debug for MultiProcessWriter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SeveralWriter")
+        f.debug_struct("MultiProcessWriter")
             .field("path", &self.path)
             .field("length", &self.length)
             .finish_non_exhaustive()
