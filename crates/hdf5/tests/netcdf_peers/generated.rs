@@ -1,6 +1,6 @@
 //! [`Generated`]: a file made from a seed: its definitions, its values, and both as JSON.
 
-use serde_json::{GeneratedValue as Json, json};
+use serde_json::{Value as Json, json};
 use striate_hdf5::model::{ByteOrder, Filter};
 use striate_hdf5::write::netcdf::{
     AtomicType, AttributeDefinition, DimensionDefinition, FileDefinition, GroupDefinition, Storage,
@@ -255,7 +255,7 @@ impl Generated {
         let fill = if random.once_in(6) { VariableFill::Nothing } else { VariableFill::default() };
         // NetCDF4 cannot say that strings and types of users are not filled.
         let plain = matches!(kind, Kind::Atomic(..)) && !kind.has_heap();
-        let fill = if fill_value.is_empty() && plain { fill } else { VariableFill::GeneratedValue };
+        let fill = if fill_value.is_empty() && plain { fill } else { VariableFill::Value };
         let (attributes, values_of) =
             attributes(random, &fill_value, self.definition.classic_model);
         self.definition.variables.push(VariableDefinition {
@@ -377,7 +377,7 @@ impl Generated {
                 "dimensions": one.dimensions,
                 "storage": storage,
                 "filters": filters.collect::<Vec<_>>(),
-                "fill": one.fill == VariableFill::GeneratedValue,
+                "fill": one.fill == VariableFill::Value,
                 "attributes": attributes(&self.variable_attributes[number]),
                 "values": values.iter().map(GeneratedValue::json).collect::<Vec<_>>(),
             })

@@ -1,6 +1,6 @@
 //! [`Kind`] and [`GeneratedValue`]: types and values of generated files, as bytes and as JSON.
 
-use serde_json::{GeneratedValue as Json, json};
+use serde_json::{Value as Json, json};
 use striate_hdf5::model::{ByteOrder, Class, Datatype, EnumerationMember, Member};
 use striate_hdf5::write::Elements;
 use striate_hdf5::write::netcdf::AtomicType;

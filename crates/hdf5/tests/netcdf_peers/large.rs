@@ -27,7 +27,7 @@ fn variable(name: &str, dimensions: &[usize], storage: Storage) -> VariableDefin
         dimensions: dimensions.to_vec(),
         storage,
         filters: Vec::new(),
-        fill: VariableFill::GeneratedValue,
+        fill: VariableFill::Value,
         attributes: Vec::new(),
     }
 }

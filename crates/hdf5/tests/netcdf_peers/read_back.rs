@@ -2,7 +2,7 @@
 
 use striate_hdf5::model::{Dataspace, Object};
 use striate_hdf5::write::netcdf::Storage;
-use striate_hdf5::{File, GeneratedValue as Read, Source};
+use striate_hdf5::{File, Source, Value as Read};
 
 use super::generated::Generated;
 use super::kind::{Field, GeneratedValue, Kind};

@@ -1,4 +1,4 @@
-//! [`Written`]: a simple writer: carries out commits in memory and puts values where placements say.
+//! [`Written`]: a simple writer that carries out commits in memory and places values.
 
 use striate_hdf5::filter::{Pipeline, Scratch};
 use striate_hdf5::model::Address;
