@@ -327,7 +327,7 @@ mod tests {
         let inner = root.path().join("inner");
         std::fs::create_dir(&inner).unwrap();
         set_mode(&inner, 0o750);
-        refused(check_private(&inner), "is open to others than its owner (mode 750)");
+        refused(check_private(&inner), "is accessible to others than its owner (mode 750)");
         set_mode(&inner, 0o700);
         check_private(&inner).unwrap();
         symlink("inner", root.path().join("link")).unwrap();

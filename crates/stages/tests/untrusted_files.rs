@@ -147,7 +147,7 @@ fn a_fast_place_that_others_can_write_to_is_not_used() {
     places.is_not_built("can be written by others than its owner (mode 777)");
     set_mode(places.fast.parent().unwrap(), 0o755);
     set_mode(&places.moves(), 0o755);
-    let reason = ".striate-moves is open to others than its owner (mode 755)";
+    let reason = ".striate-moves is accessible to others than its owner (mode 755)";
     places.is_not_built(reason);
     places.is_refused("is accessible to others than its owner (mode 755); it must have mode 700");
     set_mode(&places.moves(), 0o700);

@@ -79,7 +79,8 @@ fn what_to_try_next_can_be_pasted() {
     assert!(directory.path().join("climate/climate.nc").is_file());
     assert!(directory.path().join("block.svg").is_file());
     // The directory of the report stays, and is removed here.
-    let kept = next.lines().find_map(|line| line.trim().split(" report ").nth(1)).unwrap();
+    let mut commands = next.lines().map(str::trim).filter(|line| !line.starts_with('#'));
+    let kept = commands.find_map(|line| line.split(" report ").nth(1)).unwrap();
     fs::remove_dir_all(Path::new(kept.trim_end_matches(" \\")).parent().unwrap()).unwrap();
 }
 
@@ -125,7 +126,7 @@ fn what_is_interrupted_says_so_and_leaves_nothing() {
     let place = directory.path().to_str().unwrap();
     let mut child = started(&["probe", place, "--size", "4GiB", "--limit", "600s"]);
     let begun = Instant::now();
-    while !has_open(&child, ".striate-probe-") {
+    while !has_open(&child, place) {
         assert!(begun.elapsed() < Duration::from_secs(120), "the probe writes nothing");
         assert!(child.try_wait().unwrap().is_none(), "the probe ended by itself");
         std::thread::sleep(Duration::from_millis(5));

@@ -154,7 +154,7 @@ mod tests {
         says("striate://h:/a", "not a port");
         says("striate://h:0/a", "not a port");
         says("striate://h:65536/a", "not a port");
-        says("striate://h:x/a", "'x' is no port");
+        says("striate://h:x/a", "'x' is not a port");
         says("striate://::1/a", "brackets");
         says("striate://[::1/a", "not closed");
         says("striate://[h]:1/a", "not an IPv6 address");
