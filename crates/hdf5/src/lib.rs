@@ -8,7 +8,7 @@
 //! [`model`] has the structures, in the words of the format's specification, for reading and
 //! writing alike. [`File`] reads: it opens a [`Source`], walks groups, gives attributes and
 //! datasets as plain data, lists chunks and reads elements. [`filter`] decodes and encodes chunks.
-//! [`write`] makes netCDF-4 files.
+//! [`mod@write`] makes netCDF-4 files.
 
 #![forbid(unsafe_code)]
 
