@@ -8,6 +8,9 @@
 /// Bytes that a chunk is to have at most.
 pub const DEFAULT_CHUNK_BYTES: u64 = 4 << 20;
 
+/// Bytes of a chunk of a variable whose only dimension is unlimited.
+pub const ONLY_UNLIMITED_BYTES: u64 = 4 << 10;
+
 /// How the shape of a chunk follows from dimensions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ChunkRule {
@@ -15,7 +18,8 @@ pub enum ChunkRule {
     /// the chunk has its bytes.
     NetcdfC,
     /// The same, unless all dimensions are unlimited: then the fastest varying one, which is the
-    /// last, gets all elements of a chunk.
+    /// last, gets all elements of a chunk. If it is the only one, the chunk has 4 KiB, as in
+    /// netCDF-C today: most such variables are coordinates of a few records.
     #[default]
     LastUnlimited,
 }
@@ -38,6 +42,8 @@ impl ChunkRule {
             && fixed == 0
             && let Some(last) = shape.last_mut()
         {
+            let elements =
+                if lengths.len() == 1 { ONLY_UNLIMITED_BYTES / size.max(1) } else { elements };
             *last = elements.max(1) as u32;
         }
         shape
@@ -101,8 +107,8 @@ mod tests {
         // One element, where the extended rule has 4 MiB.
         assert_eq!(ChunkRule::NetcdfC.shape(&[None], 1), [1]);
         assert_eq!(ChunkRule::NetcdfC.shape(&[None, None], 8), [1, 1]);
-        assert_eq!(ChunkRule::default().shape(&[None], 1), [4 << 20]);
-        assert_eq!(ChunkRule::default().shape(&[None], 4), [1 << 20]);
+        assert_eq!(ChunkRule::default().shape(&[None], 1), [4 << 10]);
+        assert_eq!(ChunkRule::default().shape(&[None], 4), [1 << 10]);
         assert_eq!(ChunkRule::default().shape(&[None, None, None], 8), [1, 1, 1 << 19]);
     }
 

@@ -8,7 +8,7 @@
 //! [`model`] has the structures, in the words of the format's specification, for reading and
 //! writing alike. [`File`] reads: it opens a [`Source`], walks groups, gives attributes and
 //! datasets as plain data, lists chunks and reads elements. [`filter`] decodes and encodes chunks.
-//! [`mod@write`] makes netCDF-4 files.
+//! [`netcdf`] shows a file as a netCDF program sees it, and [`mod@write`] makes netCDF-4 files.
 
 #![forbid(unsafe_code)]
 
@@ -29,6 +29,7 @@ mod group;
 mod heap;
 mod message;
 pub mod model;
+pub mod netcdf;
 mod object_header;
 mod shared;
 mod source;

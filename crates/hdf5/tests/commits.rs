@@ -8,8 +8,6 @@ mod generated;
 #[allow(dead_code, reason = "JSON is for the peers")]
 #[path = "netcdf_peers/kind.rs"]
 mod kind;
-#[path = "netcdf_peers/random.rs"]
-mod random;
 #[path = "netcdf_peers/read_back.rs"]
 mod read_back;
 #[path = "netcdf_peers/written.rs"]

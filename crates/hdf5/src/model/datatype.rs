@@ -22,6 +22,18 @@ impl Datatype {
     pub const fn new(size: u32, class: Class) -> Self {
         Self { size, class, committed: None }
     }
+
+    /// Whether elements are, or contain, descriptors of values of variable length in a heap.
+    pub fn has_descriptors(&self) -> bool {
+        match &self.class {
+            Class::Sequence { .. } | Class::VariableString { .. } => true,
+            Class::Array { base, .. } => base.has_descriptors(),
+            Class::Compound { members } => {
+                members.iter().any(|member| member.datatype.has_descriptors())
+            }
+            _ => false,
+        }
+    }
 }
 
 /// Classes of types.

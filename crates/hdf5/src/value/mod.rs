@@ -3,6 +3,7 @@
 //! For dump tools, attributes and tests. Programs that move arrays of numbers take the bytes and
 //! [`to_native`], which changes nothing but the order of bytes.
 
+mod elements;
 mod number;
 
 use crate::file::File;
@@ -161,23 +162,33 @@ fn string(bytes: &[u8], padding: StringPadding) -> Name {
 
 /// What a descriptor of variable-length values points to.
 fn variable(walk: &Walk<'_>, descriptor: &[u8], element: u32) -> Result<Vec<u8>> {
+    Ok(heap_object(walk, descriptor, element)?.map(|(_, bytes)| bytes).unwrap_or_default())
+}
+
+/// The number of elements that a descriptor points to, and their bytes; `None` if it points to
+/// nothing.
+fn heap_object(walk: &Walk<'_>, descriptor: &[u8], element: u32) -> Result<Option<(u32, Vec<u8>)>> {
     let mut cursor = walk.cursor(descriptor, Structure::Value, Address(0));
-    let count = u64::from(cursor.u32()?);
+    let count = cursor.u32()?;
     let heap = cursor.address()?;
     let index = cursor.u32()?;
     // An address of 0 is that of the superblock: nothing was written.
-    let Some(heap) = heap.filter(|heap| count > 0 && heap.0 != 0) else {
-        return Ok(Vec::new());
+    let Some(heap) = heap.filter(|heap| heap.0 != 0) else {
+        return Ok(None);
     };
+    if count == 0 {
+        return Ok(Some((0, Vec::new())));
+    }
     let collection = Collection::read(walk, heap)?;
     let object = collection.object(heap, index)?;
-    let needed = count * u64::from(element);
+    let needed = u64::from(count) * u64::from(element);
     // The same object may be the value of thousands of elements.
     walk.pay(Structure::GlobalHeap, heap, needed)?;
     let available = object.len() as u64;
     let data = usize::try_from(needed).ok().and_then(|needed| object.get(..needed));
     let reason = Reason::Truncated { needed, available };
-    data.map(<[u8]>::to_vec).ok_or_else(|| Error::at(Structure::GlobalHeap, heap, reason))
+    let data = data.ok_or_else(|| Error::at(Structure::GlobalHeap, heap, reason))?;
+    Ok(Some((count, data.to_vec())))
 }
 
 fn reference(walk: &Walk<'_>, kind: ReferenceKind, bytes: &[u8]) -> Result<Reference> {

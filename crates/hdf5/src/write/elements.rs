@@ -67,6 +67,13 @@ impl Elements {
         &self.bytes
     }
 
+    /// What the descriptor at a byte points to: how many elements, and these. `None` if there is no
+    /// descriptor, or that of nothing.
+    pub fn heap_value(&self, at: usize) -> Option<(u32, &Self)> {
+        let found = self.outside.binary_search_by_key(&at, |one| one.at).ok()?;
+        self.outside.get(found).map(|one| (one.count, &one.elements))
+    }
+
     /// Appends bytes of a fixed size, for example a member of a compound element.
     pub fn push_fixed(&mut self, bytes: &[u8]) {
         self.bytes.extend(bytes);
@@ -86,6 +93,30 @@ impl Elements {
     /// Appends the descriptor of nothing: a string or sequence that is not there.
     pub fn push_null(&mut self) {
         self.bytes.resize(self.bytes.len() + DESCRIPTOR, 0);
+    }
+
+    /// Bytes whose descriptors, at these places, point to so many elements, or to nothing. `None`
+    /// if two descriptors overlap or one is not within the bytes.
+    pub(crate) fn with_heap_values(
+        mut bytes: Vec<u8>,
+        mut values: Vec<(usize, Option<(u32, Self)>)>,
+    ) -> Option<Self> {
+        values.sort_by_key(|(at, _)| *at);
+        let mut outside = Vec::with_capacity(values.len());
+        let mut end = 0;
+        for (at, value) in values {
+            let behind = at.checked_add(DESCRIPTOR).filter(|_| at >= end)?;
+            bytes.get_mut(at..behind)?.fill(0);
+            outside.extend(value.map(|(count, elements)| Outside { at, count, elements }));
+            end = behind;
+        }
+        Some(Self { bytes, outside })
+    }
+
+    /// Bytes that are kept in memory, with values of variable length.
+    pub(crate) fn retained(&self) -> u64 {
+        let outside = self.outside.iter().map(|one| one.elements.retained() + 64);
+        self.bytes.len() as u64 + outside.sum::<u64>()
     }
 
     /// Appends other elements.

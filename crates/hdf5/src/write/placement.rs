@@ -12,6 +12,10 @@ use super::space::Space;
 use crate::Result;
 use crate::model::Address;
 
+/// Boxes of one chunk that a file that exists gets at most: each makes descriptions of accesses
+/// longer.
+const MOST_SINGLE_BOXES: usize = 64;
+
 /// Where the elements of a variable are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Placement {
@@ -111,17 +115,22 @@ impl Chunks {
         all
     }
 
-    /// Moves rows of chunks from the table to boxes.
+    /// Moves rows of chunks from the table to boxes. Of a dataset that is mostly missing, only the
+    /// rows with chunks are looked at.
     fn find_boxes(&mut self) {
-        let Some(&rows) = self.covered.first() else { return };
-        let row_len: u64 = self.covered[1..].iter().product();
+        let Some((&rows, others)) = self.covered.split_first() else { return };
+        let row_len = others.iter().try_fold(1_u64, |all, &one| all.checked_mul(one));
+        let Some(row_len) = row_len else { return };
         let mut place = vec![0; self.covered.len()];
-        for row in 0..rows {
+        let mut next = self.table.keys().next().and_then(|place| place.first().copied());
+        while let Some(row) = next.filter(|&row| row < rows) {
             place.fill(0);
             place[0] = row;
             let end = [vec![row + 1], vec![0; place.len() - 1]].concat();
             let in_row: Vec<StoredChunk> =
                 self.table.range(place.clone()..end.clone()).map(|(_, &stored)| stored).collect();
+            let behind = self.table.range(end..).next();
+            next = behind.and_then(|(place, _)| place.first().copied());
             if in_row.len() as u64 != row_len || !self.is_plain(&in_row) {
                 continue;
             }
@@ -138,8 +147,71 @@ impl Chunks {
                 None => self.boxes.push(new),
             }
         }
-        let boxes = &self.boxes;
-        self.table.retain(|place, _| boxes.iter().all(|one| one.address_of(place).is_none()));
+        // A box of one chunk says no more than the table.
+        self.boxes.retain(|one| one.count() > 1);
+        self.separate_boxes();
+        let rows: Vec<(u64, u64)> =
+            self.boxes.iter().map(|one| (one.origin[0], one.origin[0] + one.shape[0])).collect();
+        self.table.retain(|place, _| {
+            let before = rows.partition_point(|(begin, _)| *begin <= place[0]);
+            before.checked_sub(1).is_none_or(|last| rows[last].1 <= place[0])
+        });
+        self.box_the_last();
+    }
+
+    /// Drops boxes with chunks of others between their own: the bytes of an access must ascend from
+    /// box to box.
+    fn separate_boxes(&mut self) {
+        let bytes = self.bytes;
+        let mut by_address: Vec<ChunkBox> = std::mem::take(&mut self.boxes);
+        by_address.sort_by_key(|one| one.address);
+        let mut kept: Vec<ChunkBox> = Vec::new();
+        for one in by_address {
+            let last_byte = |of: &ChunkBox| of.end() - of.stride + bytes;
+            if kept.last().is_none_or(|last| last_byte(last) <= one.address.0) {
+                kept.push(one);
+            } else if kept.last().is_some_and(|last| last.count() < one.count()) {
+                kept.pop();
+                kept.push(one);
+            }
+        }
+        // Chunks of a table may be between those of a box as well.
+        let mut rows: Vec<(u64, u64)> =
+            kept.iter().map(|one| (one.origin[0], one.origin[0] + one.shape[0])).collect();
+        rows.sort_unstable();
+        let is_boxed = |place: &[u64]| {
+            let before = rows.partition_point(|(begin, _)| *begin <= place[0]);
+            before.checked_sub(1).is_some_and(|last| place[0] < rows[last].1)
+        };
+        let others = self.table.iter().filter(|(place, _)| !is_boxed(place));
+        let mut others: Vec<Address> = others.map(|(_, stored)| stored.address).collect();
+        others.sort_unstable();
+        let is_alone = |one: &ChunkBox| {
+            let first = others.partition_point(|address| *address < one.address);
+            let end = Address(one.end() - one.stride + bytes);
+            others.get(first).is_none_or(|address| *address >= end)
+        };
+        kept.retain(is_alone);
+        kept.sort_by(|a, b| a.origin.cmp(&b.origin));
+        self.boxes = kept;
+    }
+
+    /// Turns a few chunks that are left in the table into boxes of one chunk each, if then all are
+    /// in boxes: that makes every address a computed one.
+    fn box_the_last(&mut self) {
+        let all = self.covered.iter().try_fold(1_u64, |all, &one| all.checked_mul(one));
+        let stored = self.boxes.iter().map(ChunkBox::count).sum::<u64>() + self.table.len() as u64;
+        let left: Vec<StoredChunk> = self.table.values().copied().collect();
+        if all != Some(stored)
+            || left.len() > MOST_SINGLE_BOXES
+            || !left.iter().all(|one| self.is_plain(&[*one]))
+        {
+            return;
+        }
+        for (origin, stored) in std::mem::take(&mut self.table) {
+            let (shape, address) = (vec![1; origin.len()], stored.address);
+            self.boxes.push(ChunkBox { origin, shape, address, stride: self.bytes });
+        }
     }
 
     /// The stride of a row of one chunk: the distance from the row before, if that can be one. A
@@ -182,6 +254,15 @@ impl Chunks {
         self.filtered
     }
 
+    /// Whether the boxes hold every chunk, so that all addresses are computed.
+    pub fn is_computed(&self) -> bool {
+        !self.filtered && self.table.is_empty() && {
+            let covered = self.covered.iter().try_fold(1_u64, |all, &one| all.checked_mul(one));
+            let in_boxes = self.boxes.iter().map(ChunkBox::count).sum::<u64>();
+            covered.is_none_or(|covered| covered <= in_boxes)
+        }
+    }
+
     /// The boxes, oldest first.
     pub fn boxes(&self) -> &[ChunkBox] {
         &self.boxes
@@ -208,10 +289,11 @@ impl Chunks {
         self.table.insert(place.to_vec(), stored);
     }
 
-    /// Gives chunks of an array of these sizes a place, if they are not filtered.
+    /// Gives chunks of an array of these sizes a place, if all of them are computed. Others get one
+    /// when they are written.
     pub(crate) fn cover(&mut self, sizes: &[u64], space: &mut Space, ahead: u64) -> Result<()> {
         let grid = self.grid(sizes);
-        if self.filtered || grid.contains(&0) {
+        if !self.is_computed() || grid.contains(&0) {
             return Ok(());
         }
         let wanted = self.with_reserve(&grid, ahead);
@@ -271,6 +353,12 @@ impl Chunks {
             }
             return;
         }
+        let boxed = self.boxes.iter().fold(0, |all: u64, one| all.saturating_add(one.count()));
+        let stored = boxed.saturating_add(self.table.len() as u64);
+        let all = grid.iter().try_fold(1_u64, |all, &one| all.checked_mul(one));
+        if all.is_none_or(|all| all / 2 > stored) {
+            return self.for_each_of_few(&grid, call);
+        }
         let mut place = vec![0; grid.len()];
         let mut recent = 0;
         loop {
@@ -284,14 +372,45 @@ impl Chunks {
             if let Some(stored) = stored {
                 call(&place, stored);
             }
-            // The next place in row-major order.
-            let Some(dimension) = (0..grid.len()).rev().find(|&at| place[at] + 1 < grid[at]) else {
+            if !advance(&mut place, &grid) {
                 return;
-            };
-            place[dimension] += 1;
-            place[dimension + 1..].fill(0);
+            }
         }
     }
+
+    /// The same for a grid of which most chunks are missing.
+    fn for_each_of_few(&self, grid: &[u64], mut call: impl FnMut(&[u64], StoredChunk)) {
+        let mut chunks = BTreeMap::new();
+        for one in &self.boxes {
+            let mut within = vec![0; one.shape.len()];
+            loop {
+                let place: Vec<u64> = one.origin.iter().zip(&within).map(|(a, b)| a + b).collect();
+                if let Some(address) = one.address_of(&place) {
+                    let size = self.bytes as u32;
+                    chunks.insert(place, StoredChunk { address, size, filter_mask: 0 });
+                }
+                if !advance(&mut within, &one.shape) {
+                    break;
+                }
+            }
+        }
+        chunks.extend(self.table.iter().map(|(place, &stored)| (place.clone(), stored)));
+        for (place, stored) in chunks {
+            if place.iter().zip(grid).all(|(at, len)| at < len) {
+                call(&place, stored);
+            }
+        }
+    }
+}
+
+/// Moves to the next place of a grid in row-major order; `false` behind the last one.
+fn advance(place: &mut [u64], grid: &[u64]) -> bool {
+    let Some(dimension) = (0..grid.len()).rev().find(|&at| place[at] + 1 < grid[at]) else {
+        return false;
+    };
+    place[dimension] += 1;
+    place[dimension + 1..].fill(0);
+    true
 }
 
 /// Whether a box continues another one along the first dimension.

@@ -124,6 +124,15 @@ impl FilePlan {
         Ok(plan)
     }
 
+    /// A file that is only read: what was read of it, with the placement of each variable. It may
+    /// have what no commit could write.
+    pub fn read_only(definition: FileDefinition, placements: Vec<Placement>, end: Address) -> Self {
+        let options = PlanOptions::default();
+        let space = Space::new(end.0, options.alignment);
+        let (live, spare) = (Vec::new(), Vec::new());
+        Self { definition, options, placements, space, live, spare, changed: false }
+    }
+
     /// The definitions.
     pub const fn definition(&self) -> &FileDefinition {
         &self.definition
@@ -203,12 +212,22 @@ impl FilePlan {
         self.space.data(bytes).map(Address)
     }
 
-    /// Where a chunk of a variable without filters is. One that has no place, in a file of others,
-    /// gets one; it has to be written whole.
+    /// Where a chunk of a variable without filters is, or all of a contiguous variable (`place` is
+    /// empty). What has no place, in a file of others, gets one; it has to be written whole.
     pub fn claim(&mut self, variable: usize, place: &[u64]) -> Result<Address> {
         let missing = Error::of(Structure::Chunk, Reason::Invalid("is none of the variable"));
-        let Some(Placement::Chunked(chunks)) = self.placements.get_mut(variable) else {
-            return Err(missing);
+        let chunks = match self.placements.get_mut(variable) {
+            Some(Placement::Chunked(chunks)) => chunks,
+            Some(Placement::Contiguous { address: Some(address), .. }) if place.is_empty() => {
+                return Ok(*address);
+            }
+            Some(Placement::Contiguous { address, size: size @ 1.. }) if place.is_empty() => {
+                let new = Address(self.space.data(*size)?);
+                *address = Some(new);
+                self.changed = true;
+                return Ok(new);
+            }
+            _ => return Err(missing),
         };
         if let Some(stored) = chunks.chunk(place) {
             return Ok(stored.address);

@@ -9,8 +9,8 @@ use striate_hdf5::write::netcdf::{
 use striate_hdf5::write::{DataAlignment, Elements, PlanOptions};
 
 use super::kind::{Field, GeneratedValue, Kind};
-use super::random::Random;
 use super::written::Written;
+use striate_testing::splitmix::SplitMix64;
 
 /// A file with its values.
 #[derive(Clone, Debug)]
@@ -47,7 +47,7 @@ pub(crate) fn filter(id: u16, optional: bool, parameters: &[u32]) -> Filter {
 
 impl Generated {
     pub(crate) fn new(seed: u64) -> Self {
-        let random = &mut Random::new(seed);
+        let random = &mut SplitMix64::new(seed);
         let mut file = Self {
             definition: FileDefinition::default(),
             options: PlanOptions::default(),
@@ -76,7 +76,7 @@ impl Generated {
         file
     }
 
-    fn groups(&mut self, random: &mut Random) {
+    fn groups(&mut self, random: &mut SplitMix64) {
         for number in 0..random.below(4) {
             let parent = random.below(self.definition.groups.len() as u64) as usize;
             let name = if random.once_in(4) { "größe" } else { "group" };
@@ -91,7 +91,7 @@ impl Generated {
         }
     }
 
-    fn dimensions(&mut self, random: &mut Random, classic: bool) {
+    fn dimensions(&mut self, random: &mut SplitMix64, classic: bool) {
         for number in 0..=random.below(5) {
             let unlimited =
                 if classic { number == 0 && random.once_in(2) } else { random.once_in(3) };
@@ -103,7 +103,7 @@ impl Generated {
         }
     }
 
-    fn types(&mut self, random: &mut Random) {
+    fn types(&mut self, random: &mut SplitMix64) {
         for number in 0..random.below(5) {
             let group = random.below(self.definition.groups.len() as u64) as usize;
             let base = *random.pick(&NUMBERS);
@@ -141,7 +141,7 @@ impl Generated {
         group == other
     }
 
-    fn variables(&mut self, random: &mut Random, classic: bool) {
+    fn variables(&mut self, random: &mut SplitMix64, classic: bool) {
         let most = if random.once_in(10) { 40 } else { 8 };
         for number in 0..=random.below(most) {
             let group = random.below(self.definition.groups.len() as u64) as usize;
@@ -182,7 +182,7 @@ impl Generated {
     /// A name: often that of a dimension, which makes a coordinate variable or one that is none.
     fn name(
         &self,
-        random: &mut Random,
+        random: &mut SplitMix64,
         group: usize,
         number: u64,
         mut dimensions: Vec<usize>,
@@ -209,7 +209,7 @@ impl Generated {
 
     fn variable(
         &mut self,
-        random: &mut Random,
+        random: &mut SplitMix64,
         group: usize,
         name: String,
         kind: Kind,
@@ -406,7 +406,7 @@ type Attributes = (Vec<AttributeDefinition>, Vec<(String, Kind, Vec<GeneratedVal
 
 /// Some attributes, behind those that are given.
 fn attributes(
-    random: &mut Random,
+    random: &mut SplitMix64,
     given: &[(String, Kind, Vec<GeneratedValue>)],
     classic: bool,
 ) -> Attributes {

@@ -5,7 +5,7 @@ use striate_hdf5::model::{ByteOrder, Class, Datatype, EnumerationMember, Member}
 use striate_hdf5::write::Elements;
 use striate_hdf5::write::netcdf::AtomicType;
 
-use super::random::Random;
+use striate_testing::splitmix::SplitMix64;
 
 /// A type.
 #[derive(Clone, Debug)]
@@ -81,12 +81,12 @@ impl Kind {
         }
     }
 
-    pub(crate) fn random(&self, random: &mut Random) -> GeneratedValue {
+    pub(crate) fn random(&self, random: &mut SplitMix64) -> GeneratedValue {
         match self {
             Self::Atomic(atomic, _) => random_atomic(*atomic, random),
             Self::Enumeration(_, members) => GeneratedValue::Integer(random.pick(members).1.into()),
             Self::Opaque(size) => {
-                GeneratedValue::Bytes((0..*size).map(|_| random.next() as u8).collect())
+                GeneratedValue::Bytes((0..*size).map(|_| random.draw() as u8).collect())
             }
             Self::Sequence(base) => {
                 let count = random.below(5);
@@ -219,7 +219,7 @@ fn range(atomic: AtomicType) -> (i128, i128) {
     }
 }
 
-fn random_atomic(atomic: AtomicType, random: &mut Random) -> GeneratedValue {
+fn random_atomic(atomic: AtomicType, random: &mut SplitMix64) -> GeneratedValue {
     match atomic {
         AtomicType::Float => {
             GeneratedValue::Float(f64::from(random.below(1 << 20) as f32 / 64.0 - 1000.0))
@@ -237,7 +237,7 @@ fn random_atomic(atomic: AtomicType, random: &mut Random) -> GeneratedValue {
         integer => {
             let (low, high) = range(integer);
             let width = (high - low) as u64;
-            let within = if width == u64::MAX { random.next() } else { random.below(width + 1) };
+            let within = if width == u64::MAX { random.draw() } else { random.below(width + 1) };
             GeneratedValue::Integer(low + i128::from(within))
         }
     }

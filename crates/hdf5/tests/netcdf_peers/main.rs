@@ -9,16 +9,20 @@
 mod generated;
 mod kind;
 mod large;
-mod random;
 mod read_back;
+#[allow(dead_code, reason = "definitions are compared without peers")]
+mod resumed;
 mod tools;
+#[path = "../netcdf_view/view.rs"]
+mod view;
 mod written;
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use generated::Generated;
-use tools::{directory, dump, peer, run};
+use resumed::{described, extend, with_filters_of};
+use tools::{directory, dump, peer, run, script};
 
 /// How many files there are.
 const FILES: u64 = 320;
@@ -103,4 +107,50 @@ fn others_add_to_files_and_all_is_read() {
         let file = std::fs::read(appended.join(format!("{seed:04}.nc"))).unwrap();
         read_back::check(file, &Generated::new(seed), true);
     }
+}
+
+/// Writes a file further; puts it into a directory with what it should be.
+fn extended(file: &Generated, bytes: &[u8], seed: u64, directory: &Path) {
+    let (next, written) = extend(file, bytes, seed);
+    let path = directory.join(format!("{seed:04}.nc"));
+    std::fs::write(path.with_extension("json"), next.json().to_string()).unwrap();
+    std::fs::write(&path, written.bytes).unwrap();
+    if seed.is_multiple_of(4) {
+        run("ncdump", &[], &path);
+    }
+}
+
+#[test]
+fn files_that_are_written_further_are_read_by_all() {
+    let directory = directory("extended");
+    for seed in 0..FILES {
+        let bytes = std::fs::read(files().join(format!("{seed:04}.nc"))).unwrap();
+        extended(&Generated::new(seed), &bytes, seed, &directory);
+    }
+    peer("netcdf4", &directory);
+    peer("h5py", &directory);
+}
+
+#[test]
+fn files_of_netcdf_c_are_described_and_written_further() {
+    let [from, to] = ["of_netcdf_c", "of_netcdf_c_extended"].map(directory);
+    for seed in 0..FILES / 2 {
+        let name = format!("{seed:04}.json");
+        std::fs::copy(files().join(&name), from.join(&name)).unwrap();
+    }
+    peer("reference", &from);
+    script("netcdf_view/view.py", "view", &[&from]);
+    let mut count = 0;
+    for seed in 0..FILES / 2 {
+        let path = from.join(format!("{seed:04}.nc"));
+        let Ok(bytes) = std::fs::read(&path) else { continue };
+        view::check(&path, &described(&bytes));
+        // NetCDF4 does not shuffle what it does not compress.
+        let file = with_filters_of(&bytes, Generated::new(seed));
+        extended(&file, &bytes, seed, &to);
+        count += 1;
+    }
+    peer("netcdf4", &to);
+    peer("h5py", &to);
+    assert!(count > FILES / 4, "{count}");
 }

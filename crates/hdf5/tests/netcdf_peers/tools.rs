@@ -57,7 +57,15 @@ fn python() -> &'static Path {
 
 /// Runs a command of `peer.py` over a directory; none of its files may fail.
 pub(crate) fn peer(command: &str, directory: &Path) {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/netcdf_peers/peer.py");
-    let printed = run(python(), &[script.to_str().unwrap(), command], directory);
+    script("netcdf_peers/peer.py", command, &[directory]);
+}
+
+/// Runs a command of a script over directories; none of their files may fail.
+pub(crate) fn script(name: &str, command: &str, directories: &[&Path]) {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name);
+    let (last, others) = directories.split_last().unwrap();
+    let mut arguments = vec![script.to_str().unwrap(), command];
+    arguments.extend(others.iter().map(|one| one.to_str().unwrap()));
+    let printed = run(python(), &arguments, last);
     assert!(printed.starts_with("0 failures"), "{command}: {printed}");
 }

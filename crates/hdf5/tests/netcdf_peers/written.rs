@@ -64,9 +64,10 @@ impl Written {
         };
         match *self.plan.placement(variable).unwrap() {
             Placement::Compact => {}
-            Placement::Contiguous { address, size } => {
+            Placement::Contiguous { size, .. } => {
                 assert_eq!(bytes.len() as u64, size);
-                if let Some(Address(address)) = address {
+                if size > 0 {
+                    let Address(address) = self.plan.claim(variable, &[]).unwrap();
                     self.write_at(address, &bytes);
                 }
             }
@@ -98,8 +99,7 @@ impl Written {
                 }
             }
             if pipeline.is_empty() {
-                let chunks = self.plan.chunks_mut(variable).unwrap();
-                let Address(address) = chunks.chunk(&place).unwrap().address;
+                let Address(address) = self.plan.claim(variable, &place).unwrap();
                 self.write_at(address, &buffer);
             } else {
                 let stored = pipeline.encode(&buffer, &mut scratch).unwrap();

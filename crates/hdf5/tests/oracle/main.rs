@@ -14,6 +14,9 @@ mod tools;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use striate_hdf5::model::Address;
+use striate_hdf5::write::{FilePlan, PlanOptions};
+use striate_hdf5::{File, netcdf};
 use tools::{python, run, script, text};
 
 /// Compares the lines of all files of a directory.
@@ -36,6 +39,9 @@ fn compare(directory: &Path) -> usize {
                 if found != expected {
                     failures.push(format!("{name}:\n{}", difference(&found, expected)));
                 }
+                if let Err(error) = as_netcdf(path) {
+                    failures.push(format!("{name} as netCDF: {error}"));
+                }
             }
             Err(error) => failures.push(format!("{name}: {error}")),
         }
@@ -48,6 +54,22 @@ fn compare(directory: &Path) -> usize {
         failures.join("\n")
     );
     files.len()
+}
+
+/// Describes a file in netCDF's terms, and makes a commit of it if it can be written again.
+fn as_netcdf(path: &Path) -> striate_hdf5::Result<()> {
+    let bytes = fs::read(path).unwrap();
+    let file = File::open(&bytes[..])?;
+    let found = netcdf::describe(&file)?;
+    if found.rewritable().is_err() {
+        return Ok(());
+    }
+    let (placements, end) = (found.placements(&file)?, Address(bytes.len() as u64));
+    let options = PlanOptions::default();
+    let mut plan = FilePlan::resume(found.definition.clone(), placements, end, options)?;
+    plan.redefine(found.definition)?;
+    plan.commit()?;
+    Ok(())
 }
 
 /// The first lines that differ.

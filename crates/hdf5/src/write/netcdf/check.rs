@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
-use super::definition::{FileDefinition, Storage, VariableDefinition};
 use super::scales::Scales;
-use crate::model::{Class, Datatype, Name};
+use crate::model::Name;
+use crate::netcdf::{FileDefinition, Storage, VariableDefinition};
 use crate::write::message;
 use crate::{Error, Reason, Result, Structure};
 
@@ -69,20 +69,10 @@ fn check_variable(file: &FileDefinition, variable: &VariableDefinition) -> Resul
         }
         _ => {}
     }
-    if has_heap(&variable.datatype) && !variable.filters.is_empty() {
+    if variable.datatype.has_descriptors() && !variable.filters.is_empty() {
         return refuse(Structure::FilterPipeline, "cannot be used for values of variable length");
     }
     Ok(())
-}
-
-/// Whether elements of a type are, or contain, descriptors of values in a heap.
-fn has_heap(datatype: &Datatype) -> bool {
-    match &datatype.class {
-        Class::Sequence { .. } | Class::VariableString { .. } => true,
-        Class::Array { base, .. } => has_heap(base),
-        Class::Compound { members } => members.iter().any(|member| has_heap(&member.datatype)),
-        _ => false,
-    }
 }
 
 /// Names are not empty, have no slash and no zero, and are there once per group.

@@ -1,22 +1,25 @@
 //! [`fill_of`]: the fill value of a variable as HDF5 stores it.
 
-use super::atomic_type::default_fill;
-use super::definition::{Storage, VariableDefinition, VariableFill};
 use crate::model::{AllocationTime, ByteOrder, Class, Datatype, Fill, FillTime, FillValue};
+use crate::netcdf::{Storage, VariableDefinition, VariableFill, default_fill};
 use crate::write::Elements;
 use crate::{Error, Reason, Result, Structure};
 
 /// The fill value message and its element. An attribute `_FillValue` of another byte order than the
 /// variable is converted, as netCDF-C does it.
-pub(super) fn fill_of(variable: &VariableDefinition) -> Result<(FillValue, Option<Elements>)> {
+pub(crate) fn fill_of(variable: &VariableDefinition) -> Result<(FillValue, Option<Elements>)> {
     let allocation = match variable.storage {
         Storage::Compact(_) => AllocationTime::Early,
         Storage::Contiguous => AllocationTime::Late,
         Storage::Chunked(_) => AllocationTime::Incremental,
     };
-    if variable.fill == VariableFill::Nothing {
-        let fill = FillValue { allocation, time: FillTime::Never, value: Fill::Default };
-        return Ok((fill, None));
+    let time = match variable.fill {
+        VariableFill::Value => None,
+        VariableFill::Nothing => Some(FillTime::Never),
+        VariableFill::Zeros => Some(FillTime::IfSet),
+    };
+    if let Some(time) = time {
+        return Ok((FillValue { allocation, time, value: Fill::Default }, None));
     }
     let mut attributes = variable.attributes.iter();
     let value = match attributes.find(|attribute| attribute.name == "_FillValue") {

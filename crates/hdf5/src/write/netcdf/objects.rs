@@ -5,14 +5,15 @@
 //! variables as netCDF-C interleaves them, so that a reader which numbers dimensions by their order
 //! comes to the same numbers.
 
-use super::AtomicType;
-use super::definition::{AttributeDefinition, DimensionDefinition, FileDefinition, Storage};
 use super::fill::fill_of;
 use super::scales::{
     Scales, coordinates_attribute, dimension_list, reference_list, scale_attributes,
 };
 use crate::model::{
     AllocationTime, ByteOrder, Dataspace, Datatype, FillValue, MessageFlags, MessageKind, Name,
+};
+use crate::netcdf::{
+    AtomicType, AttributeDefinition, DimensionDefinition, FileDefinition, Storage,
 };
 use crate::write::Elements;
 use crate::write::chunk_tree::ChunkTree;

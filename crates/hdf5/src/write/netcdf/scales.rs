@@ -7,10 +7,9 @@
 
 use std::collections::HashMap;
 
-use super::AtomicType;
-use super::definition::{AttributeDefinition, FileDefinition, VariableDefinition};
 use crate::Result;
 use crate::model::{ByteOrder, Class, Dataspace, Datatype, Member, Name, ReferenceKind};
+use crate::netcdf::{AtomicType, AttributeDefinition, FileDefinition, VariableDefinition};
 use crate::write::elements::{DESCRIPTOR, descriptor};
 use crate::write::fragment::{BlockId, Fragment};
 use crate::write::global_heap::HeapBuilder;

@@ -4,8 +4,8 @@ use crate::model::{
     ByteOrder, CharacterSet, Class, Datatype, FixedPoint, FloatingPoint, Normalization, Padding,
     StringPadding,
 };
+use crate::write::DESCRIPTOR;
 use crate::write::Elements;
-use crate::write::elements::DESCRIPTOR;
 
 /// A type of netCDF that is not defined by a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -116,7 +116,7 @@ fn double(order: ByteOrder) -> Datatype {
 }
 
 /// Text of a fixed length.
-pub(super) fn text(size: u32, charset: CharacterSet) -> Datatype {
+pub(crate) fn text(size: u32, charset: CharacterSet) -> Datatype {
     Datatype::new(size, Class::String { padding: StringPadding::NullTerminated, charset })
 }
 

@@ -145,6 +145,9 @@ pub enum VariableFill {
     Value,
     /// Anything (`NC_NOFILL`).
     Nothing,
+    /// Zeros, HDF5's own value: of files that other libraries made, and of netCDF-C's variables of
+    /// types of users. NetCDF calls that not filled, too.
+    Zeros,
 }
 
 /// An attribute of a group or a variable.
@@ -173,6 +176,11 @@ impl AttributeDefinition {
 
     /// A text (`NC_CHAR`), which has a fixed length.
     pub fn text(name: impl Into<Name>, value: &str) -> Self {
+        Self::bytes(name, value.as_bytes())
+    }
+
+    /// A text (`NC_CHAR`) that need not be UTF-8.
+    pub fn bytes(name: impl Into<Name>, value: &[u8]) -> Self {
         let charset = if value.is_ascii() { CharacterSet::Ascii } else { CharacterSet::Utf8 };
         // HDF5 has no type of size 0; the null dataspace says that there is nothing.
         let datatype = text(value.len().max(1) as u32, charset);
@@ -190,18 +198,18 @@ impl AttributeDefinition {
     }
 
     /// One 32-bit integer.
-    pub(super) fn int(name: &str, value: i32) -> Self {
+    pub(crate) fn int(name: &str, value: i32) -> Self {
         Self { dataspace: Dataspace::Scalar, ..Self::ints(name, &[value]) }
     }
 
     /// 32-bit integers.
-    pub(super) fn ints(name: &str, values: &[i32]) -> Self {
+    pub(crate) fn ints(name: &str, values: &[i32]) -> Self {
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         Self::new(name, AtomicType::Int.datatype(ByteOrder::Little), Elements::fixed(bytes))
     }
 
     /// A text with the zero that ends it, as the library for dimension scales writes it.
-    pub(super) fn terminated(name: &str, value: &[u8]) -> Self {
+    pub(crate) fn terminated(name: &str, value: &[u8]) -> Self {
         let charset = if value.is_ascii() { CharacterSet::Ascii } else { CharacterSet::Utf8 };
         let bytes = [value, &[0]].concat();
         Self {
