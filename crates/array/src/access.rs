@@ -8,7 +8,7 @@ use striate_datatype::Packer;
 use striate_file::Placement;
 
 use crate::ArrayError;
-use crate::format::{Header, Variable};
+use crate::format::{ByteOrder, Header, Variable};
 use crate::memory::{Elements, ElementsMut, ResolvedLayout};
 use crate::partition::Hyperslab;
 use crate::slab::{CheckedSlab, Direction, Slab, SlabCall};
@@ -28,13 +28,29 @@ pub(crate) enum IoMode {
 pub(crate) struct Access<M> {
     pub(crate) variable: usize,
     pub(crate) placement: Placement,
-    /// Which elements; only for a divided variable.
+    /// Which elements, if their placement is found later: for a variable that is divided into
+    /// partitions or stored in chunks.
     pub(crate) hyperslab: Option<Hyperslab>,
     /// Number of records that it needs.
     pub(crate) records: u64,
+    /// Lengths of unlimited dimensions of a netCDF-4 file that it needs, beyond those they have.
+    pub(crate) growth: Vec<(u32, u64)>,
     /// Whether a value may turn out to be out of range of its type.
     pub(crate) may_be_out_of_range: bool,
     pub(crate) memory: M,
+}
+
+impl<M> Access<M> {
+    /// The same access with other memory.
+    pub(crate) fn try_map_memory<N, E>(
+        self,
+        map: impl FnOnce(M) -> Result<N, E>,
+    ) -> Result<Access<N>, E> {
+        let Self { variable, placement, hyperslab, records, growth, may_be_out_of_range, memory } =
+            self;
+        let memory = map(memory)?;
+        Ok(Access { variable, placement, hyperslab, records, growth, may_be_out_of_range, memory })
+    }
 }
 
 /// The variable of a call.
@@ -43,8 +59,8 @@ pub(crate) struct AccessedVariable<'h> {
     pub(crate) record_size: Option<u64>,
     pub(crate) index: usize,
     pub(crate) fill: [u8; 8],
-    /// Whether it is divided into partitions.
-    pub(crate) divided: bool,
+    /// Whether it is divided into partitions, or stored in chunks.
+    pub(crate) is_placed_later: bool,
 }
 
 impl AccessedVariable<'_> {
@@ -64,12 +80,19 @@ impl AccessedVariable<'_> {
         }
         let checked = slab.check(call, self.header, variable, self.record_size)?;
         let format = self.header.format;
-        Ok((checked, Conversion { memory, external, format, fill: self.fill }))
+        let byte_order =
+            if format.is_hdf5() { variable.storage.byte_order } else { ByteOrder::Big };
+        let fill = self.fill;
+        Ok((checked, Conversion { memory, external, format, fill, byte_order }))
     }
 
     /// The number of elements of a slab to be read, per dimension.
     pub(crate) fn count(&self, call: &'static str, slab: &Slab) -> Result<Vec<u64>, ArrayError> {
-        let call = SlabCall { name: call, direction: Direction::Read, divided: self.divided };
+        let call = SlabCall {
+            name: call,
+            direction: Direction::Read,
+            is_placed_later: self.is_placed_later,
+        };
         Ok(slab.check(call, self.header, self.variable(), self.record_size)?.hyperslab.count)
     }
 
@@ -81,8 +104,9 @@ impl AccessedVariable<'_> {
         Access {
             variable: self.index,
             placement: slab.placement,
-            hyperslab: self.divided.then_some(slab.hyperslab),
+            hyperslab: self.is_placed_later.then_some(slab.hyperslab),
             records: slab.records,
+            growth: slab.growth,
             may_be_out_of_range: !conversion.memory.is_same(conversion.external),
             memory,
         }
@@ -95,7 +119,11 @@ impl AccessedVariable<'_> {
         slab: &Slab,
         from: Source<'m, T>,
     ) -> Result<Access<WriteStream<'m>>, ArrayError> {
-        let call = SlabCall { name: call, direction: Direction::Write, divided: self.divided };
+        let call = SlabCall {
+            name: call,
+            direction: Direction::Write,
+            is_placed_later: self.is_placed_later,
+        };
         let (checked, conversion) = self.begin::<T>(call, slab)?;
         let size = size_of::<T>();
         let bytes = match from.0 {
@@ -109,7 +137,8 @@ impl AccessedVariable<'_> {
                 match resolved.map_err(|reason| self.refuse(call, reason))? {
                     ResolvedLayout::Dense => WriteMemory::Dense(bytes),
                     ResolvedLayout::Typed { origin, datatype } => {
-                        WriteMemory::Typed { bytes, origin, packer: Packer::new(&datatype, 1)? }
+                        let packer = Packer::new(&datatype, 1)?;
+                        WriteMemory::Typed { bytes, origin, datatype, packer }
                     }
                 }
             }
@@ -125,7 +154,11 @@ impl AccessedVariable<'_> {
         slab: &Slab,
         to: Sink<'m, T>,
     ) -> Result<Access<ReadStream<'m>>, ArrayError> {
-        let call = SlabCall { name: call, direction: Direction::Read, divided: self.divided };
+        let call = SlabCall {
+            name: call,
+            direction: Direction::Read,
+            is_placed_later: self.is_placed_later,
+        };
         let (checked, conversion) = self.begin::<T>(call, slab)?;
         let size = size_of::<T>();
         let bytes = match to.0 {
@@ -139,7 +172,8 @@ impl AccessedVariable<'_> {
                 match resolved.map_err(|reason| self.refuse(call, reason))? {
                     ResolvedLayout::Dense => ReadMemory::Dense(bytes),
                     ResolvedLayout::Typed { origin, datatype } => {
-                        ReadMemory::Typed { bytes, origin, packer: Packer::new(&datatype, 1)? }
+                        let packer = Packer::new(&datatype, 1)?;
+                        ReadMemory::Typed { bytes, origin, datatype, packer }
                     }
                 }
             }

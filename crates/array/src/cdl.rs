@@ -11,7 +11,10 @@ mod data;
 mod definitions;
 mod element;
 mod ncml;
+pub mod netcdf4;
 mod number;
+pub mod parse;
+mod rows;
 mod text;
 mod time;
 
@@ -24,6 +27,7 @@ use thiserror::Error;
 use crate::format::{Header, Type, Values, Variable};
 
 pub use ncml::ncml;
+use text::LineBreaks;
 
 /// Elements that are read at once.
 const BATCH: u64 = 1 << 20;
@@ -97,6 +101,9 @@ pub enum CdlError<E> {
     /// A variable does not exist.
     #[error("there is no variable '{0}'")]
     Unknown(String),
+    /// A variable or an attribute has a type that netCDF does not have.
+    #[error("the type of '{0}' is none of netCDF")]
+    Untyped(String),
     /// The data that was read is not the requested data.
     #[error("{wanted} values of variable '{variable}' were asked for, {got} {external} were read")]
     Values {
@@ -142,7 +149,7 @@ pub fn dump<E>(
             out.write_all(b"data:\n")?;
         }
         let coordinates = coordinates(header, options);
-        let times = if options.times { time::of_variables(header) } else { Vec::new() };
+        let times = if options.times { time::of_variables(&header.variables) } else { Vec::new() };
         for (index, variable) in header.variables.iter().enumerate() {
             if is_printed(header, variable, options, &coordinates) {
                 let times = times.get(index).and_then(Option::as_ref);
@@ -185,7 +192,7 @@ pub fn is_wanted(header: &Header, variable: &Variable, options: &DumpOptions) ->
 pub fn values(values: &Values) -> String {
     let mut text = Vec::new();
     // Writing to memory does not fail.
-    let _ = definitions::values(&mut text, values, Precision::default());
+    let _ = definitions::values(&mut text, values, Precision::default(), LineBreaks::Broken);
     String::from_utf8_lossy(&text).into_owned()
 }
 

@@ -18,7 +18,8 @@ use striate_file::{File, Mode};
 use crate::access::{Access, AccessedVariable};
 use crate::file_state::{FileState, RecordInfo, agree_among};
 use crate::format::{Dimension, Format, Header, Values, Variable};
-use crate::header_reading::{UnfinishedFile, read_header};
+use crate::header_reading::{FileDefinitions, UnfinishedFile, read_definitions};
+use crate::netcdf4::Netcdf4State;
 use crate::partition::{Partitioned, create, open, publish};
 use crate::stream::{ReadStream, WriteStream};
 use crate::value::{Char, Value};
@@ -80,6 +81,11 @@ impl Dataset {
         let path = path.as_ref().to_path_buf();
         let partitioning = Partitioning::of_rank_0(comm.as_ref(), &options.partitioning)?;
         let options = &Options { partitioning, ..options.clone() };
+        if options.partitioning.enabled && format.is_hdf5() {
+            let what = "partitioned dataset".into();
+            let reason = format!("{format} files are not divided into partitions; CDF-5 is");
+            return Err(ArrayError::Definition { what, reason });
+        }
         if options.partitioning.enabled {
             return create::begin(comm, path, format, options);
         }
@@ -110,9 +116,20 @@ impl Dataset {
     ) -> Result<Self, ArrayError> {
         let path = path.as_ref().to_path_buf();
         let mut file = File::open(comm, &path, mode.file_mode(), &options.hints)?;
-        let header = read_header(&mut file, UnfinishedFile::Refuse)?;
-        let state = FileState::new(file, path, header, options, mode)?;
-        open::open(state, options)
+        let definitions = read_definitions(&mut file, UnfinishedFile::Refuse)?;
+        let mut state = FileState::new(file, path, definitions.header().clone(), options, mode)?;
+        match definitions {
+            FileDefinitions::Classic(_) => open::open(state, options),
+            FileDefinitions::Netcdf4(opened) => {
+                opened.install(&mut state, options)?;
+                Ok(Self::new(state, options.clone()))
+            }
+        }
+    }
+
+    /// What is in a netCDF-4 or HDF5 file and not in the dataset: the path of each object, and why.
+    pub fn hidden(&self) -> &[(String, String)] {
+        self.state.netcdf4.as_ref().map(|netcdf4| netcdf4.hidden()).unwrap_or_default()
     }
 
     /// Opens one file read-only, without looking at partitions: the master of a partitioned
@@ -125,8 +142,12 @@ impl Dataset {
     ) -> Result<Self, ArrayError> {
         let path = path.as_ref().to_path_buf();
         let mut file = File::open(comm, &path, Mode::READ, &options.hints)?;
-        let header = read_header(&mut file, UnfinishedFile::Refuse)?;
-        let state = FileState::new(file, path, header, options, OpenMode::ReadOnly)?;
+        let definitions = read_definitions(&mut file, UnfinishedFile::Refuse)?;
+        let header = definitions.header().clone();
+        let mut state = FileState::new(file, path, header, options, OpenMode::ReadOnly)?;
+        if let FileDefinitions::Netcdf4(opened) = definitions {
+            opened.install(&mut state, options)?;
+        }
         Ok(Self::new(state, options.clone()))
     }
 
@@ -156,7 +177,7 @@ impl Dataset {
         &self.state.comm
     }
 
-    /// The variable with that name.
+    /// The variable with that name; that of a variable in a group is its path (`group/name`).
     pub fn variable(&self, name: &str) -> Result<VariableId, ArrayError> {
         let found = self.state.variables.get(name).copied().map(VariableId);
         found.ok_or_else(|| ArrayError::Unknown { what: "variable", name: name.into() })
@@ -167,25 +188,28 @@ impl Dataset {
         (0..self.header().variables.len() as u32).map(VariableId)
     }
 
+    /// All dimensions, in the order of their definition.
+    pub fn dimensions(&self) -> impl Iterator<Item = DimensionId> + use<> {
+        (0..self.header().dimensions.len() as u32).map(DimensionId)
+    }
+
     /// The dimension with that name.
     pub fn dimension(&self, name: &str) -> Result<DimensionId, ArrayError> {
-        let named = |dimension: &Dimension| dimension.name == name;
+        let header = self.header();
+        let named = |dimension: &Dimension| header.path(dimension.group, &dimension.name) == name;
         match self.header().dimensions.iter().position(named) {
             Some(index) => Ok(DimensionId(index as u32)),
             None => Err(ArrayError::Unknown { what: "dimension", name: name.into() }),
         }
     }
 
-    /// The length of a dimension; that of the unlimited dimension is the number of records.
+    /// The length of a dimension; that of the unlimited dimension of a classic file is the number
+    /// of records.
     pub fn dimension_len(&self, dimension: DimensionId) -> Result<u64, ArrayError> {
-        match self.header().dimensions.get(dimension.index()) {
-            Some(dimension) if dimension.is_unlimited() => Ok(self.header().records),
-            Some(dimension) => Ok(dimension.len),
-            None => {
-                let name = format!("number {}", dimension.0);
-                Err(ArrayError::Unknown { what: "dimension", name })
-            }
-        }
+        let known = self.header().dimensions.get(dimension.index());
+        let name = || format!("number {}", dimension.0);
+        let known = known.ok_or_else(|| ArrayError::Unknown { what: "dimension", name: name() })?;
+        Ok(self.header().len(known))
     }
 
     /// The values of an attribute.
@@ -193,6 +217,13 @@ impl Dataset {
         let attributes = match owner.into() {
             Owner::Global => &self.header().attributes,
             Owner::Variable(id) => &self.known(id)?.attributes,
+            Owner::Group(id) => match id.index() {
+                None => &self.header().attributes,
+                Some(index) => match self.header().groups.get(index) {
+                    Some(group) => &group.attributes,
+                    None => return Err(id.unknown()),
+                },
+            },
         };
         match attributes.iter().find(|attribute| attribute.name == name) {
             Some(attribute) => Ok(&attribute.values),
@@ -218,7 +249,10 @@ impl Dataset {
         let fill = self.state.fill_value(index);
         let divided =
             self.partitioned.as_ref().is_some_and(|partitioned| partitioned.divides(index));
-        Ok(AccessedVariable { header: self.header(), record_size, index, fill, divided })
+        let netcdf4 = self.state.netcdf4.as_ref();
+        let is_placed_later =
+            divided || netcdf4.is_some_and(|netcdf4| netcdf4.is_placed_later(index));
+        Ok(AccessedVariable { header: self.header(), record_size, index, fill, is_placed_later })
     }
 
     fn access_put<'m, T: Value>(
@@ -228,9 +262,10 @@ impl Dataset {
         slab: &Slab,
         from: Source<'m, T>,
     ) -> Result<Access<WriteStream<'m>>, ArrayError> {
-        if !self.state.mode.is_writable() {
+        let refusal = self.state.netcdf4.as_ref().and_then(|it| it.refusal(variable.index()));
+        if !self.state.mode.is_writable() || refusal.is_some() {
             let variable = self.known(variable)?.name.clone();
-            let reason = "the dataset was opened for reading only".into();
+            let reason = refusal.unwrap_or("the dataset was opened for reading only").into();
             return Err(ArrayError::Access { call, variable, reason });
         }
         self.accessed(variable)?.put(call, slab, from)
@@ -268,10 +303,18 @@ impl Dataset {
         from: impl Into<Source<'m, T>>,
     ) -> Result<(), ArrayError> {
         let access = self.access_put("put_all", variable, slab, from.into());
-        if self.partitioned.is_some() || self.state.record_info.has_records {
+        let netcdf4 = self.state.netcdf4.as_deref();
+        if self.partitioned.is_some()
+            || self.state.record_info.has_records
+            || netcdf4.is_some_and(Netcdf4State::writes_need_agreement)
+        {
             return self.put_collective(access.map(|access| vec![access]));
         }
-        self.put_single_collective(access)
+        let placed = access.and_then(|mut access| {
+            self.place_write(&mut access)?;
+            Ok(access)
+        });
+        self.put_single_collective(placed)
     }
 
     /// Reads elements. Independent.
@@ -293,10 +336,15 @@ impl Dataset {
         to: impl Into<Sink<'m, T>>,
     ) -> Result<(), ArrayError> {
         let access = self.access_get("get_all", variable, slab, to.into());
-        if self.partitioned.is_some() {
+        let netcdf4 = self.state.netcdf4.as_deref();
+        if self.partitioned.is_some() || netcdf4.is_some_and(Netcdf4State::has_stored_chunks) {
             return self.get_collective(access.map(|access| vec![access]));
         }
-        self.get_single_collective(access)
+        let placed = access.and_then(|mut access| {
+            self.place_read(&mut access)?;
+            Ok(access)
+        });
+        self.get_single_collective(placed)
     }
 
     /// Reads elements into a new array with the slab's shape. Independent.
@@ -388,17 +436,7 @@ impl Dataset {
     ) -> Result<(), ArrayError> {
         pending.begin_on(self.stamp)?;
         let access = self.access_put("bput", variable, slab, from.into())?;
-        let Access { variable, placement, hyperslab, records, may_be_out_of_range, memory } =
-            access;
-        let memory = memory.into_owned()?;
-        pending.puts.push(Access {
-            variable,
-            placement,
-            hyperslab,
-            records,
-            may_be_out_of_range,
-            memory,
-        });
+        pending.puts.push(access.try_map_memory(WriteStream::into_owned)?);
         Ok(())
     }
 

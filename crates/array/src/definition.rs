@@ -4,7 +4,7 @@
 //! Definitions are local until [`Definition::end`], which compares the ranks by a hash and applies
 //! them to the file.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 
@@ -13,9 +13,12 @@ use striate_file::File;
 
 use crate::file_state::Durability;
 use crate::file_state::{FileState, check_type};
-use crate::format::{Attribute, Dimension, Format, Header, Type, Values, Variable, check_name};
+use crate::format::{
+    Attribute, ChunkFilter, Dimension, Format, Group, Header, StorageOptions, Type, Values,
+    Variable, check_name,
+};
 use crate::partition::{Created, PAR_DIM_ID, Partitioned, create, is_reserved, redefine};
-use crate::{ArrayError, Dataset, Options};
+use crate::{ArrayError, Dataset, Options, netcdf4};
 
 /// A dimension of a dataset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -25,13 +28,40 @@ pub struct DimensionId(pub(crate) u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct VariableId(pub(crate) u32);
 
-/// The owner of an attribute: the dataset (`NC_GLOBAL`) or a variable.
+/// A group of a netCDF-4 dataset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct GroupId(pub(crate) u32);
+
+/// The owner of an attribute: the dataset (`NC_GLOBAL`), a group or a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Owner {
     /// The dataset (`NC_GLOBAL`).
     Global,
+    /// A group.
+    Group(GroupId),
     /// A variable.
     Variable(VariableId),
+}
+
+impl From<GroupId> for Owner {
+    fn from(group: GroupId) -> Self {
+        Self::Group(group)
+    }
+}
+
+impl GroupId {
+    /// The root group, which every dataset has.
+    pub const ROOT: Self = Self(0);
+
+    /// Its index in [`Header::groups`]; `None` for the root group.
+    pub fn index(self) -> Option<usize> {
+        (self.0 as usize).checked_sub(1)
+    }
+
+    /// The error of a group that the dataset does not have.
+    pub(crate) fn unknown(self) -> ArrayError {
+        ArrayError::Unknown { what: "group", name: format!("number {}", self.0) }
+    }
 }
 
 impl From<VariableId> for Owner {
@@ -73,13 +103,15 @@ pub struct Definition {
     /// The partitions before the redefinition.
     partitioned: Option<Box<Partitioned>>,
     index: NameIndex,
+    /// The group in which objects are defined.
+    group: GroupId,
 }
 
 /// Hash tables of names, so that the time of a definition does not grow with the number of those
 /// before it.
 #[derive(Debug, Default)]
 struct NameIndex {
-    dimensions: Option<HashMap<String, u32>>,
+    dimensions: Option<HashSet<(u32, String)>>,
     attributes: HashMap<Owner, HashMap<String, usize>>,
 }
 
@@ -87,21 +119,22 @@ struct NameIndex {
 const FEW: usize = 32;
 
 impl NameIndex {
-    /// Whether there is a dimension with that name.
-    fn has_dimension(&mut self, dimensions: &[Dimension], name: &str) -> bool {
+    /// Whether a group has a dimension with that name.
+    fn has_dimension(&mut self, dimensions: &[Dimension], group: u32, name: &str) -> bool {
         if dimensions.len() <= FEW {
-            return dimensions.iter().any(|dimension| dimension.name == name);
+            let is = |one: &Dimension| one.group == group && one.name == name;
+            return dimensions.iter().any(is);
         }
         let known = self.dimensions.get_or_insert_with(|| {
-            dimensions.iter().zip(0..).map(|(dimension, id)| (dimension.name.clone(), id)).collect()
+            dimensions.iter().map(|one| (one.group, one.name.clone())).collect()
         });
-        known.contains_key(name)
+        known.contains(&(group, name.to_owned()))
     }
 
     /// Adds a dimension.
-    fn add_dimension(&mut self, name: &str, id: u32) {
+    fn add_dimension(&mut self, group: u32, name: &str) {
         if let Some(known) = &mut self.dimensions {
-            known.insert(name.into(), id);
+            known.insert((group, name.into()));
         }
     }
 
@@ -139,7 +172,9 @@ impl Definition {
         options: Options,
         partitioned: Option<Box<Partitioned>>,
     ) -> Self {
-        Self { state, before, fill_all: false, options, partitioned, index: NameIndex::default() }
+        let index = NameIndex::default();
+        let group = GroupId::ROOT;
+        Self { state, before, fill_all: false, options, partitioned, index, group }
     }
 
     /// Whether the dataset is partitioned, or may become so.
@@ -200,9 +235,11 @@ impl Definition {
         self.add_dimension(name, len)
     }
 
-    /// Defines the unlimited dimension; a dataset has at most one.
+    /// Defines an unlimited dimension; only a netCDF-4 dataset may have more than one.
     pub fn unlimited(&mut self, name: &str) -> Result<DimensionId, ArrayError> {
-        if let Some(other) = self.header().dimensions.iter().find(|dim| dim.is_unlimited()) {
+        if self.header().format.is_classic_model()
+            && let Some(other) = self.header().dimensions.iter().find(|dim| dim.is_unlimited())
+        {
             let what = format!("unlimited dimension '{name}'");
             let reason = format!("'{}' is one already", other.name);
             return Err(ArrayError::Definition { what, reason });
@@ -212,14 +249,44 @@ impl Definition {
 
     fn add_dimension(&mut self, name: &str, len: u64) -> Result<DimensionId, ArrayError> {
         check_name(name)?;
+        let group = self.group.0;
         let dimensions = &mut self.state.header.dimensions;
-        if self.index.has_dimension(dimensions, name) {
+        if self.index.has_dimension(dimensions, group, name) {
             return Err(ArrayError::Exists { what: "dimension", name: name.into() });
         }
         let id = DimensionId(dimensions.len() as u32);
-        self.index.add_dimension(name, id.0);
-        dimensions.push(Dimension { name: name.into(), len });
+        self.index.add_dimension(group, name);
+        dimensions.push(Dimension { group, ..Dimension::classic(name, len) });
         Ok(id)
+    }
+
+    /// Defines a group of a netCDF-4 dataset in the current group, which it becomes.
+    pub fn group(&mut self, name: &str) -> Result<GroupId, ArrayError> {
+        check_name(name)?;
+        let format = self.header().format;
+        if format != Format::Netcdf4 {
+            let what = format!("group '{name}'");
+            let reason = format!("{format} has no groups; netCDF-4 does");
+            return Err(ArrayError::Definition { what, reason });
+        }
+        let parent = self.group.0;
+        let groups = &mut self.state.header.groups;
+        if groups.iter().any(|group| group.parent == parent && group.name == name) {
+            return Err(ArrayError::Exists { what: "group", name: name.into() });
+        }
+        groups.push(Group { name: name.into(), parent, attributes: Vec::new() });
+        self.group = GroupId(groups.len() as u32);
+        Ok(self.group)
+    }
+
+    /// Sets the current group, in which dimensions, variables and groups are defined from then on.
+    /// At first it is the root group.
+    pub fn enter(&mut self, group: GroupId) -> Result<(), ArrayError> {
+        if group.0 as usize > self.header().groups.len() {
+            return Err(group.unknown());
+        }
+        self.group = group;
+        Ok(())
     }
 
     /// Defines a variable; the slowest varying dimension is the first.
@@ -233,29 +300,27 @@ impl Definition {
         let header = &self.state.header;
         let what = format!("variable '{name}'");
         check_type(header, &what, external)?;
-        if self.state.variables.contains_key(name) {
-            return Err(ArrayError::Exists { what: "variable", name: name.into() });
+        let path = header.path(self.group.0, name);
+        if self.state.variables.contains_key(&path) {
+            return Err(ArrayError::Exists { what: "variable", name: path });
         }
         for (i, dimension) in dimensions.iter().enumerate() {
             let Some(known) = header.dimensions.get(dimension.index()) else {
                 let name = format!("number {}", dimension.0);
                 return Err(ArrayError::Unknown { what: "dimension", name });
             };
-            if i > 0 && known.is_unlimited() {
+            if i > 0 && known.is_unlimited() && header.format.is_classic_model() {
                 let reason = format!("the unlimited dimension '{}' must be its first", known.name);
                 return Err(ArrayError::Definition { what, reason });
             }
         }
         let id = VariableId(header.variables.len() as u32);
-        self.state.variables.insert(name.into(), id.0);
-        self.state.header.variables.push(Variable {
-            name: name.into(),
-            dimensions: dimensions.iter().map(|dimension| dimension.0).collect(),
-            attributes: Vec::new(),
-            external,
-            stated_size: 0,
-            begin: 0,
-        });
+        self.state.variables.insert(path, id.0);
+        let dimensions = dimensions.iter().map(|dimension| dimension.0).collect();
+        self.state
+            .header
+            .variables
+            .push(Variable { group: self.group.0, ..Variable::new(name, external, dimensions) });
         self.state.filled.push(self.fill_all);
         Ok(id)
     }
@@ -263,6 +328,13 @@ impl Definition {
     fn attributes(header: &mut Header, owner: Owner) -> Result<&mut Vec<Attribute>, ArrayError> {
         match owner {
             Owner::Global => Ok(&mut header.attributes),
+            Owner::Group(id) => match id.index() {
+                None => Ok(&mut header.attributes),
+                Some(index) => match header.groups.get_mut(index) {
+                    Some(group) => Ok(&mut group.attributes),
+                    None => Err(id.unknown()),
+                },
+            },
             Owner::Variable(id) => {
                 let unknown =
                     || ArrayError::Unknown { what: "variable", name: format!("number {}", id.0) };
@@ -321,15 +393,19 @@ impl Definition {
     /// Renames a variable.
     pub fn rename_variable(&mut self, variable: VariableId, name: &str) -> Result<(), ArrayError> {
         check_name(name)?;
-        if self.state.variables.contains_key(name) {
-            return Err(ArrayError::Exists { what: "variable", name: name.into() });
+        let known = self.state.header.variables.get(variable.index());
+        let group = known.map_or(0, |known| known.group);
+        let path = self.state.header.path(group, name);
+        if self.state.variables.contains_key(&path) {
+            return Err(ArrayError::Exists { what: "variable", name: path });
         }
+        let old = known.map(|known| self.state.header.path(group, &known.name));
         let Some(renamed) = self.state.header.variables.get_mut(variable.index()) else {
             let name = format!("number {}", variable.0);
             return Err(ArrayError::Unknown { what: "variable", name });
         };
-        self.state.variables.remove(&renamed.name);
-        self.state.variables.insert(name.into(), variable.0);
+        self.state.variables.remove(&old.unwrap_or_default());
+        self.state.variables.insert(path, variable.0);
         renamed.name = name.into();
         Ok(())
     }
@@ -342,20 +418,60 @@ impl Definition {
     ) -> Result<(), ArrayError> {
         check_name(name)?;
         let dimensions = &mut self.state.header.dimensions;
-        if self.index.has_dimension(dimensions, name) {
+        let group = dimensions.get(dimension.index()).map_or(0, |renamed| renamed.group);
+        if self.index.has_dimension(dimensions, group, name) {
             return Err(ArrayError::Exists { what: "dimension", name: name.into() });
         }
         if let Some(known) = &mut self.index.dimensions
             && let Some(renamed) = dimensions.get(dimension.index())
         {
-            known.remove(&renamed.name);
-            known.insert(name.into(), dimension.0);
+            known.remove(&(group, renamed.name.clone()));
+            known.insert((group, name.into()));
         }
         let Some(renamed) = dimensions.get_mut(dimension.index()) else {
             let name = format!("number {}", dimension.0);
             return Err(ArrayError::Unknown { what: "dimension", name });
         };
         renamed.name = name.into();
+        Ok(())
+    }
+
+    /// Sets how a variable of a netCDF-4 dataset is stored: layout, filters, byte order. It cannot
+    /// be changed once the variable is in the file.
+    pub fn storage(
+        &mut self,
+        variable: VariableId,
+        storage: StorageOptions,
+    ) -> Result<(), ArrayError> {
+        let format = self.header().format;
+        let old = self.before.as_ref().map_or(0, |before| before.variables.len());
+        let Some(known) = self.state.header.variables.get_mut(variable.index()) else {
+            let name = format!("number {}", variable.0);
+            return Err(ArrayError::Unknown { what: "variable", name });
+        };
+        let refuse = |name: &str, reason: String| {
+            Err(ArrayError::Definition { what: format!("storage of variable '{name}'"), reason })
+        };
+        if !format.is_hdf5() {
+            return refuse(&known.name, format!("{format} has no choice; netCDF-4 does"));
+        }
+        if variable.index() < old {
+            return refuse(&known.name, "it is in the file already".into());
+        }
+        for filter in &storage.filters {
+            let fault = match filter {
+                ChunkFilter::Deflate(level) if *level > 9 => Some("deflate has levels 0 to 9"),
+                ChunkFilter::Zstd(level) if !(1..=22).contains(level) => {
+                    Some("zstd has levels 1 to 22")
+                }
+                ChunkFilter::Other(_) => Some("only a file that exists has other filters"),
+                _ => None,
+            };
+            if let Some(fault) = fault {
+                return refuse(&known.name, fault.into());
+            }
+        }
+        known.storage = storage;
         Ok(())
     }
 
@@ -398,6 +514,12 @@ impl Definition {
 
     /// [`Definition::end`] for a dataset that is one file.
     fn end_plain(mut self) -> Result<Dataset, ArrayError> {
+        if self.state.header.format.is_hdf5() {
+            if self.before.as_ref() != Some(&self.state.header) {
+                netcdf4::define(&mut self.state, &self.options)?;
+            }
+            return Ok(Dataset::new(self.state, self.options));
+        }
         let arranged = self.state.header.arrange(&self.state.alignment, self.before.as_ref());
         self.state.agree(arranged.map_err(ArrayError::from))?;
         let Self { mut state, before, options, .. } = self;
@@ -430,6 +552,9 @@ impl Definition {
         if comm.size() == 1 {
             return Ok(());
         }
+        if self.state.header.format.is_hdf5() {
+            return self.difference_in_lines();
+        }
         let mut bytes = self.canonical();
         let mut hasher = DefaultHasher::new();
         hasher.write(&bytes);
@@ -459,6 +584,28 @@ impl Definition {
                 None => "the order of definitions".into(),
             }
         });
+        Err(ArrayError::Differ { rank: comm.rank(), item })
+    }
+
+    /// The same for a netCDF-4 dataset: the first line of the definitions that differs.
+    fn difference_in_lines(&self) -> Result<(), ArrayError> {
+        let comm = self.state.comm.as_ref();
+        let lines = netcdf4::definition_lines(&self.state.header, &self.state.filled);
+        let mut bytes = lines.join("\n").into_bytes();
+        let mut hasher = DefaultHasher::new();
+        hasher.write(&bytes);
+        let hashes = comm.allgather_u64(hasher.finish())?;
+        if hashes.iter().all(|hash| *hash == hashes[0]) {
+            return Ok(());
+        }
+        comm.broadcast(0, &mut bytes)?;
+        if hashes[comm.rank()] == hashes[0] {
+            return Ok(());
+        }
+        let first = String::from_utf8_lossy(&bytes);
+        let mut first = first.lines();
+        let own = lines.iter().find(|line| first.next() != Some(line.as_str()));
+        let item = own.cloned().unwrap_or_else(|| "it has fewer definitions".into());
         Err(ArrayError::Differ { rank: comm.rank(), item })
     }
 

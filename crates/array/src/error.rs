@@ -26,6 +26,14 @@ pub enum ArrayError {
         /// What is wrong.
         source: DecodeError,
     },
+    /// The file is an HDF5 file that cannot be read or written.
+    #[error("{file}: {source}")]
+    Hdf5 {
+        /// Which file.
+        file: String,
+        /// What is wrong.
+        source: Box<striate_hdf5::Error>,
+    },
     /// The file's writer ended before it was closed or synced.
     #[error("{file} is unfinished: its writer ended before it had closed or synced it")]
     Unfinished {

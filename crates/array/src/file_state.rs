@@ -12,7 +12,8 @@ use std::sync::Arc;
 use striate_comm::{Comm, CommError, Reduction, agree};
 use striate_file::File;
 
-use crate::format::{Alignment, Header, Type};
+use crate::format::{Alignment, Header, Type, Variable};
+use crate::netcdf4::{self, Netcdf4State};
 use crate::value::default_fill;
 use crate::{ArrayError, OpenMode, Options, fill, relocate};
 
@@ -43,6 +44,8 @@ pub(crate) struct FileState {
     pub(crate) stated_records: u64,
     /// The name that the file is renamed to when it is finished, if it has a temporary one.
     pub(crate) publish_as: Option<PathBuf>,
+    /// What a netCDF-4 file has beyond its definitions; `None` for a classic file.
+    pub(crate) netcdf4: Option<Box<Netcdf4State>>,
 }
 
 /// Whether a step waits until its data is on stable storage.
@@ -75,7 +78,8 @@ impl FileState {
         let comm = Arc::clone(file.comm());
         let alignment = common_alignment(comm.as_ref(), &file, options)?;
         let variables = header.variables.iter().zip(0..);
-        let variables = variables.map(|(variable, i)| (variable.name.clone(), i)).collect();
+        let path_of = |variable: &Variable| header.path(variable.group, &variable.name);
+        let variables = variables.map(|(variable, i)| (path_of(variable), i)).collect();
         let filled = vec![false; header.variables.len()];
         let stated_records = header.records;
         Ok(Self {
@@ -91,6 +95,7 @@ impl FileState {
             unfinished: false,
             stated_records,
             publish_as: None,
+            netcdf4: None,
         })
     }
 
@@ -108,17 +113,27 @@ impl FileState {
         numbers: [u64; N],
     ) -> Result<(T, [u64; N]), ArrayError> {
         let mut all = [0; 8];
-        all[0] = u64::from(local.is_err());
         all[1..=N].copy_from_slice(&numbers);
-        if self.comm.size() > 1 {
-            self.comm.allreduce_u64(Reduction::Max, &mut all[..=N])?;
-        }
-        if all[0] > 0 {
-            return self.agree(local).map(|value| (value, numbers));
-        }
+        let value = self.agree_with_list(local, &mut all[..=N])?;
         let mut largest = [0; N];
         largest.copy_from_slice(&all[1..=N]);
-        local.map(|value| (value, largest))
+        Ok((value, largest))
+    }
+
+    /// Like [`FileState::agree`], and replaces numbers by the largest of all ranks. The first
+    /// number is not the caller's. Costs one reduction.
+    pub(crate) fn agree_with_list<T>(
+        &self,
+        local: Result<T, ArrayError>,
+        numbers: &mut [u64],
+    ) -> Result<T, ArrayError> {
+        if let Some(failed) = numbers.first_mut() {
+            *failed = u64::from(local.is_err());
+        }
+        if self.comm.size() > 1 {
+            self.comm.allreduce_u64(Reduction::Max, numbers)?;
+        }
+        if numbers.first().is_some_and(|&failed| failed > 0) { self.agree(local) } else { local }
     }
 
     /// Calls `work` on rank 0; all ranks get its error. Collective.
@@ -133,7 +148,9 @@ impl FileState {
     /// Writes the number of records to the header of a finished file; that of an unfinished one is
     /// written when it is finished. Collective; no rank may be writing.
     pub(crate) fn state_records(&mut self) -> Result<(), ArrayError> {
-        if self.unfinished || self.header.records == self.stated_records {
+        // The records of a netCDF-4 file are lengths of dimensions, which a commit writes.
+        let is_stated = self.header.records == self.stated_records;
+        if self.unfinished || is_stated || self.netcdf4.is_some() {
             return Ok(());
         }
         self.on_rank_0(Self::write_records)?;
@@ -254,6 +271,9 @@ impl FileState {
     /// [`Durability::Durable`] the data is synchronised before the magic number is written, and the
     /// file after. Collective.
     pub(crate) fn finish(&mut self, durability: Durability) -> Result<(), ArrayError> {
+        if self.netcdf4.is_some() {
+            return netcdf4::finish(self, durability);
+        }
         // No rank continues before the writes of all ranks are done.
         self.agree(Ok(()))?;
         self.on_rank_0(Self::write_records)?;

@@ -9,12 +9,12 @@ use crate::file_state::FileState;
 
 /// A stream that repeats a value.
 #[derive(Debug)]
-struct Pattern {
-    value: [u8; 8],
-    size: u64,
+pub(crate) struct Pattern {
+    pub(crate) value: [u8; 8],
+    pub(crate) size: u64,
     /// Byte of the value at which the stream begins.
-    start: u64,
-    len: u64,
+    pub(crate) start: u64,
+    pub(crate) len: u64,
 }
 
 impl Gather for Pattern {

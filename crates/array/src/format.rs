@@ -17,7 +17,10 @@ mod values;
 
 pub use arrange::{Alignment, LimitError};
 pub use decode::{DecodeError, Problem};
-pub use header::{Attribute, Dimension, Header, Variable};
+pub use header::{
+    Attribute, ByteOrder, ChunkFilter, Dimension, Group, Header, StorageLayout, StorageOptions,
+    Variable,
+};
 pub use name::{NameError, check_name};
 pub use types::{Format, Type};
 pub use validate::{Violation, validate};

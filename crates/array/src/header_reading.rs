@@ -7,7 +7,8 @@ use striate_file::File;
 
 use crate::ArrayError;
 use crate::file_state::agree_among;
-use crate::format::{DecodeError, Header, Problem};
+use crate::format::{DecodeError, Format, Header, Problem};
+use crate::netcdf4::{self, OpenedNetcdf4};
 
 /// Longer headers are not read: no program writes them, and a header is held in memory.
 const LONGEST_HEADER: u64 = 1 << 30;
@@ -62,38 +63,75 @@ pub(crate) fn read_growing<E>(
     }
 }
 
-/// Reads the header on rank 0 and broadcasts it. Collective.
+/// The definitions of a file.
+#[derive(Debug)]
+pub(crate) enum FileDefinitions {
+    /// The header of a classic file.
+    Classic(Header),
+    /// Those of an HDF5 file, and its layout.
+    Netcdf4(Box<OpenedNetcdf4>),
+}
+
+impl FileDefinitions {
+    pub(crate) const fn header(&self) -> &Header {
+        match self {
+            Self::Classic(header) => header,
+            Self::Netcdf4(opened) => &opened.header,
+        }
+    }
+}
+
+/// Reads the definitions on rank 0 and broadcasts them, for callers to which the format does not
+/// matter. Collective.
 pub(crate) fn read_header(
     file: &mut File,
     unfinished: UnfinishedFile,
 ) -> Result<Header, ArrayError> {
+    match read_definitions(file, unfinished)? {
+        FileDefinitions::Classic(header) => Ok(header),
+        FileDefinitions::Netcdf4(opened) => Ok(opened.header),
+    }
+}
+
+/// Reads the definitions on rank 0 and broadcasts them. Collective.
+pub(crate) fn read_definitions(
+    file: &mut File,
+    unfinished: UnfinishedFile,
+) -> Result<FileDefinitions, ArrayError> {
     let comm = Arc::clone(file.comm());
-    let name = file.name();
     let read = if comm.rank() == 0 { read_on_rank_0(file, unfinished).map(Some) } else { Ok(None) };
     let found = agree_among(comm.as_ref(), read)?;
-    let (header, mut bytes) =
-        found.map_or((None, Vec::new()), |(header, bytes)| (Some(header), bytes));
+    let (found, mut bytes) =
+        found.map_or((None, Vec::new()), |(found, bytes)| (Some(found), bytes));
     comm.broadcast(0, &mut bytes)?;
-    match header {
-        Some(header) => Ok(header),
+    match found {
+        Some(found) => Ok(found),
+        None if bytes.starts_with(&Format::Netcdf4.magic()) => {
+            Ok(FileDefinitions::Netcdf4(Box::new(netcdf4::decode_metadata(file, &bytes)?)))
+        }
         // Rank 0 has decoded the same bytes.
         None => Header::decode(&bytes)
             .map(|(mut header, _)| {
                 let records = bytes.last_chunk::<8>().map_or(0, |last| u64::from_le_bytes(*last));
                 header.records = records;
-                header
+                FileDefinitions::Classic(header)
             })
-            .map_err(|source| ArrayError::Header { file: name, source }),
+            .map_err(|source| ArrayError::Header { file: file.name(), source }),
     }
 }
 
-/// The header, and its bytes followed by the number of records.
+/// The definitions, and bytes from which other ranks decode the same: the header of a classic file
+/// and its number of records, or what was read of an HDF5 file.
 fn read_on_rank_0(
     file: &mut File,
     unfinished: UnfinishedFile,
-) -> Result<(Header, Vec<u8>), ArrayError> {
+) -> Result<(FileDefinitions, Vec<u8>), ArrayError> {
     let name = file.name();
     let file_len = file.size()?;
+    if netcdf4::is_hdf5(file, file_len)? {
+        let (opened, bytes) = netcdf4::read_metadata(file)?;
+        return Ok((FileDefinitions::Netcdf4(Box::new(opened)), bytes));
+    }
     let read = read_growing(file_len, unfinished, |offset, bytes| {
         file.read_at(offset, bytes).map(|got| got as usize)
     })?;
@@ -108,5 +146,5 @@ fn read_on_rank_0(
         header.records = header.records_in(file_len);
     }
     bytes.extend_from_slice(&header.records.to_le_bytes());
-    Ok((header, bytes))
+    Ok((FileDefinitions::Classic(header), bytes))
 }

@@ -42,6 +42,7 @@ mod fill;
 pub mod format;
 mod header_reading;
 mod memory;
+mod netcdf4;
 mod open_mode;
 mod options;
 mod partition;
@@ -54,7 +55,7 @@ mod stream;
 pub mod value;
 
 pub use dataset::Dataset;
-pub use definition::{Definition, DimensionId, Owner, VariableId};
+pub use definition::{Definition, DimensionId, GroupId, Owner, VariableId};
 pub use error::ArrayError;
 pub use format::{Format, Type, Values};
 pub use memory::{Sink, Source};

@@ -2,6 +2,7 @@
 
 use striate_datatype::parse_size;
 use striate_file::{FileError, Hints, ProbeOptions};
+use striate_hdf5::chunk_shape::ChunkRule;
 
 use crate::Partitioning;
 
@@ -16,6 +17,11 @@ pub struct Options {
     pub fixed_align: Option<u64>,
     /// `nc_record_align_size`: the first record begins at a multiple of this.
     pub record_align: Option<u64>,
+    /// `nc_chunk_rule`: how the default shape of chunks is chosen, `netcdf-c` or `last-unlimited`.
+    pub chunk_rule: ChunkRule,
+    /// `nc_chunk_cache`: bytes of decoded chunks that are kept, and of independent writes to
+    /// filtered chunks that wait for the next collective call.
+    pub chunk_cache: Option<u64>,
     /// Whether [`crate::Dataset::create`] fails if the file exists (`NC_NOCLOBBER`).
     pub exclusive: bool,
     /// Whether and how variables are divided into partition files.
@@ -42,6 +48,19 @@ impl Options {
             "nc_header_align_size" => &mut self.header_align,
             "nc_var_align_size" => &mut self.fixed_align,
             "nc_record_align_size" => &mut self.record_align,
+            "nc_chunk_cache" => &mut self.chunk_cache,
+            "nc_chunk_rule" => {
+                self.chunk_rule = match value {
+                    "netcdf-c" => ChunkRule::NetcdfC,
+                    "last-unlimited" => ChunkRule::LastUnlimited,
+                    _ => {
+                        let reason = "is neither netcdf-c nor last-unlimited".into();
+                        let (name, value) = (name.into(), value.into());
+                        return Err(FileError::Hint { name, value, reason });
+                    }
+                };
+                return Ok(());
+            }
             _ if name.starts_with("nc_probe") => return self.probe.set(name, value),
             _ if self.partitioning.set(name, value)? => return Ok(()),
             _ => return self.hints.set(name, value),

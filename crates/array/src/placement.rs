@@ -36,7 +36,7 @@ pub(crate) fn regions(regions: impl Iterator<Item = (u64, u64)>) -> Result<Place
 }
 
 /// One copy of a type whose offsets are those of the file.
-fn whole(datatype: Datatype) -> Placement {
+pub(crate) fn whole(datatype: Datatype) -> Placement {
     let len = datatype.size();
     Placement { displacement: 0, datatype, start: 0, len }
 }

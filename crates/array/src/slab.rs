@@ -9,7 +9,7 @@ use striate_datatype::{Datatype, TypeError};
 use striate_file::Placement;
 
 use crate::ArrayError;
-use crate::format::{Header, Variable};
+use crate::format::{Dimension, Header, Variable};
 use crate::partition::Hyperslab;
 use crate::placement;
 
@@ -58,8 +58,9 @@ pub(crate) enum Direction {
 pub(crate) struct SlabCall {
     pub(crate) name: &'static str,
     pub(crate) direction: Direction,
-    /// Whether the variable is divided into partitions.
-    pub(crate) divided: bool,
+    /// Whether the placement is found later, as that of a variable that is divided into partitions
+    /// or stored in chunks.
+    pub(crate) is_placed_later: bool,
 }
 
 /// A slab that was checked against its variable.
@@ -68,8 +69,10 @@ pub(crate) struct CheckedSlab {
     pub(crate) hyperslab: Hyperslab,
     /// Number of records that it needs.
     pub(crate) records: u64,
+    /// Lengths of unlimited dimensions of a netCDF-4 file that it needs, beyond those they have.
+    pub(crate) growth: Vec<(u32, u64)>,
     pub(crate) elements: u64,
-    /// Where its elements lie in the file; empty for a divided variable.
+    /// Where its elements lie in the file; empty if that is found later.
     pub(crate) placement: Placement,
 }
 
@@ -99,6 +102,7 @@ impl Slab {
         }
         let is_record = header.is_record(variable);
         let mut records = 0;
+        let mut growth = Vec::new();
         for (i, &len) in shape.iter().enumerate() {
             if stride[i] == 0 {
                 return refuse(format!("the stride of dimension {i} is 0"));
@@ -109,9 +113,15 @@ impl Slab {
                     .checked_mul(stride[i])
                     .and_then(|span| span.checked_add(start[i])?.checked_add(1)),
             };
-            let grows = i == 0 && is_record && call.direction == Direction::Write;
+            let writes = call.direction == Direction::Write;
+            let dimension = variable.dimensions[i];
+            let is_unlimited = header.format.is_hdf5()
+                && header.dimensions.get(dimension as usize).is_some_and(Dimension::is_unlimited);
             match end {
-                Some(end) if grows => records = if count[i] > 0 { end } else { 0 },
+                Some(end) if writes && i == 0 && is_record => {
+                    records = if count[i] > 0 { end } else { 0 };
+                }
+                Some(end) if end > len && writes && is_unlimited => growth.push((dimension, end)),
                 Some(end) if end <= len => {}
                 _ => {
                     let (start, count, stride) = (start[i], count[i], stride[i]);
@@ -124,6 +134,7 @@ impl Slab {
         }
         if count.contains(&0) {
             records = 0;
+            growth.clear();
         } else if records > header.format.max_records() {
             let format = header.format;
             return refuse(format!("{records} records are more than {format} can count"));
@@ -137,7 +148,7 @@ impl Slab {
             return refuse(format!("{count:?} elements are more than can be counted"));
         };
         let hyperslab = Hyperslab { start, count, stride };
-        let placed = if call.divided {
+        let placed = if call.is_placed_later {
             let bytes = elements.checked_mul(variable.external.size());
             match bytes.and_then(|bytes| i64::try_from(bytes).ok()) {
                 Some(_) => placement::empty(),
@@ -150,7 +161,7 @@ impl Slab {
             let reason = format!("its place in the file cannot be described: {source}");
             ArrayError::Access { call: call.name, variable: variable.name.clone(), reason }
         })?;
-        Ok(CheckedSlab { hyperslab, records, elements, placement })
+        Ok(CheckedSlab { hyperslab, records, growth, elements, placement })
     }
 }
 
@@ -161,30 +172,52 @@ pub(crate) fn placement_of(
     record_size: Option<u64>,
     hyperslab: &Hyperslab,
 ) -> Result<Placement, TypeError> {
-    let far = || TypeError::Overflow { what: "an offset in the file" };
     let size = variable.external.size();
+    let shape = header.shape(variable);
+    let outermost = if header.is_record(variable) { Some(record_size.ok_or(FAR)?) } else { None };
+    strided_placement(&shape, size, variable.begin, outermost, hyperslab)
+}
+
+/// The placement of a hyperslab of an array of that shape in one piece, from `begin` on.
+pub(crate) fn contiguous_placement(
+    shape: &[u64],
+    size: u64,
+    begin: u64,
+    hyperslab: &Hyperslab,
+) -> Result<Placement, TypeError> {
+    strided_placement(shape, size, begin, None, hyperslab)
+}
+
+const FAR: TypeError = TypeError::Overflow { what: "an offset in the file" };
+
+/// The same, with a given distance from one index of the first dimension to the next.
+fn strided_placement(
+    shape: &[u64],
+    size: u64,
+    begin: u64,
+    outermost: Option<u64>,
+    hyperslab: &Hyperslab,
+) -> Result<Placement, TypeError> {
     let Hyperslab { start, count, stride } = hyperslab;
     if count.contains(&0) {
         let datatype = Datatype::bytes(size)?;
-        return Ok(Placement { displacement: variable.begin, datatype, start: 0, len: 0 });
+        return Ok(Placement { displacement: begin, datatype, start: 0, len: 0 });
     }
-    let shape = header.shape(variable);
-    let is_record = header.is_record(variable);
     let mut datatype = Datatype::bytes(size)?;
-    let mut displacement = variable.begin;
+    let mut displacement = begin;
     // Bytes from one index of the dimension to the next.
     let mut step = size;
     for i in (0..shape.len()).rev() {
-        if i == 0 && is_record {
-            step = record_size.ok_or_else(far)?;
+        if i == 0 {
+            step = outermost.unwrap_or(step);
         }
-        let first = start[i].checked_mul(step).ok_or_else(far)?;
-        displacement = displacement.checked_add(first).ok_or_else(far)?;
+        let first = start[i].checked_mul(step).ok_or(FAR)?;
+        displacement = displacement.checked_add(first).ok_or(FAR)?;
         let distance = stride[i].checked_mul(step).and_then(|n| i64::try_from(n).ok());
         // The stride of a single element has no meaning, and may overflow.
-        let distance = if count[i] == 1 { 0 } else { distance.ok_or_else(far)? };
+        let distance = if count[i] == 1 { 0 } else { distance.ok_or(FAR)? };
         datatype = Datatype::hvector(count[i], 1, distance, &datatype)?;
-        step = step.checked_mul(shape[i].max(1)).ok_or_else(far)?;
+        step = step.checked_mul(shape[i].max(1)).ok_or(FAR)?;
     }
     let len = datatype.size();
     Ok(Placement { displacement, datatype, start: 0, len })

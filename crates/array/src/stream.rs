@@ -8,10 +8,10 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use striate_datatype::Packer;
-use striate_file::{FileError, Gather, Scatter};
+use striate_datatype::{Cursor, Datatype, Packer, TypeError};
+use striate_file::{FileError, Gather, Memory, MemoryMut, Scatter};
 
-use crate::format::{Format, Type};
+use crate::format::{ByteOrder, Format, Type};
 use crate::value::{Conversion, InRange, Kind};
 
 /// Bytes that are packed and converted at once.
@@ -36,6 +36,7 @@ pub(crate) enum WriteMemory<'a> {
     Typed {
         bytes: &'a [u8],
         origin: usize,
+        datatype: Datatype,
         packer: Packer,
     },
     RowSource(Box<dyn RowSource + 'a>),
@@ -47,8 +48,47 @@ pub(crate) enum WriteMemory<'a> {
 #[derive(Debug)]
 pub(crate) enum ReadMemory<'a> {
     Dense(&'a mut [u8]),
-    Typed { bytes: &'a mut [u8], origin: usize, packer: Packer },
+    Typed { bytes: &'a mut [u8], origin: usize, datatype: Datatype, packer: Packer },
     RowSource(Box<dyn RowSink + 'a>),
+}
+
+/// The order of elements in the file, where it is not that of the access: a type that takes the
+/// bytes of the file, in their order, from the row-major stream of the access.
+#[derive(Clone, Debug)]
+pub(crate) struct StreamOrder {
+    datatype: Datatype,
+    packer: Packer,
+}
+
+impl StreamOrder {
+    /// `None` if the orders are the same.
+    pub(crate) fn new(datatype: Datatype) -> Result<Option<Box<Self>>, TypeError> {
+        if datatype.runs() <= 1 && datatype.true_lower_bound() == 0 {
+            return Ok(None);
+        }
+        let packer = Packer::new(&datatype, 1)?;
+        Ok(Some(Box::new(Self { datatype, packer })))
+    }
+
+    /// Calls `visit` for runs of `count` elements of `size` bytes from number `first` on: their
+    /// numbers in the order of the access.
+    fn visit(
+        &self,
+        first: u64,
+        count: u64,
+        size: u64,
+        mut visit: impl FnMut(Range<u64>) -> Result<(), FileError>,
+    ) -> Result<(), FileError> {
+        let mut cursor = Cursor::new(&self.datatype, 1)?;
+        cursor.seek(first * size);
+        let mut rest = count * size;
+        while let Some(run) = cursor.next_run(rest) {
+            let start = run.offset as u64 / size;
+            visit(start..start + run.len / size)?;
+            rest -= run.len;
+        }
+        Ok(())
+    }
 }
 
 /// Elements to be written, as a stream of bytes in the file.
@@ -57,6 +97,7 @@ pub(crate) struct WriteStream<'a> {
     bytes: WriteMemory<'a>,
     conversion: Conversion,
     elements: u64,
+    order: Option<Box<StreamOrder>>,
     all_in_range: AtomicBool,
 }
 
@@ -66,6 +107,7 @@ pub(crate) struct ReadStream<'a> {
     bytes: ReadMemory<'a>,
     conversion: Conversion,
     elements: u64,
+    order: Option<Box<StreamOrder>>,
     all_in_range: bool,
     /// Elements of which only a part has arrived.
     cut: Vec<PartialElement>,
@@ -107,8 +149,13 @@ impl ElementRange {
 }
 
 /// The conversion of bytes that are already as in the file.
-const RAW: Conversion =
-    Conversion { memory: Kind::Text, external: Type::Char, format: Format::Cdf5, fill: [0; 8] };
+const RAW: Conversion = Conversion {
+    memory: Kind::Text,
+    external: Type::Char,
+    format: Format::Cdf5,
+    fill: [0; 8],
+    byte_order: ByteOrder::Big,
+};
 
 impl<'a> WriteStream<'a> {
     /// Bytes that are already as in the file.
@@ -117,7 +164,31 @@ impl<'a> WriteStream<'a> {
     }
 
     pub(crate) const fn new(bytes: WriteMemory<'a>, conversion: Conversion, elements: u64) -> Self {
-        Self { bytes, conversion, elements, all_in_range: AtomicBool::new(true) }
+        Self { bytes, conversion, elements, order: None, all_in_range: AtomicBool::new(true) }
+    }
+
+    /// Sets the order of the elements in the file.
+    pub(crate) fn set_order(&mut self, order: Option<Box<StreamOrder>>) {
+        self.order = order;
+    }
+
+    /// The memory itself, if its bytes are those of the file and a description of it exists: it
+    /// needs no copy then.
+    pub(crate) fn as_memory(&self) -> Option<Memory<'_>> {
+        if !self.conversion.is_identity() {
+            return None;
+        }
+        match (&self.bytes, &self.order) {
+            (WriteMemory::Dense(bytes), None) => Some((*bytes).into()),
+            (WriteMemory::Owned(bytes), None) => Some(bytes.into()),
+            (WriteMemory::Dense(bytes), Some(order)) => {
+                Memory::new(bytes, 0, 1, &order.datatype).ok()
+            }
+            (WriteMemory::Typed { bytes, origin, datatype, .. }, None) => {
+                Memory::new(bytes, *origin, 1, datatype).ok()
+            }
+            _ => None,
+        }
     }
 
     /// Whether every value that was converted so far was in range.
@@ -131,8 +202,28 @@ impl<'a> WriteStream<'a> {
         }
     }
 
-    /// Copies elements without conversion.
+    /// Copies elements in the order of the file, without conversion.
     fn fetch(&self, first: u64, packed: &mut [u8]) -> Result<(), FileError> {
+        let Some(order) = &self.order else { return self.fetch_in_rows(first, packed) };
+        let (memory, external) = self.sizes();
+        if let WriteMemory::Dense(bytes) = &self.bytes
+            && memory == external
+        {
+            order.packer.pack_window(bytes, 0, first * external as u64, packed)?;
+            return Ok(());
+        }
+        let count = (packed.len() / memory) as u64;
+        let mut rest = packed;
+        order.visit(first, count, external as u64, |run| {
+            let len = (run.end - run.start) as usize * memory;
+            let (part, after) = std::mem::take(&mut rest).split_at_mut(len);
+            rest = after;
+            self.fetch_in_rows(run.start, part)
+        })
+    }
+
+    /// Copies elements in the order of the access, without conversion.
+    fn fetch_in_rows(&self, first: u64, packed: &mut [u8]) -> Result<(), FileError> {
         let start = first * self.conversion.memory.size() as u64;
         match &self.bytes {
             WriteMemory::Dense(bytes) => {
@@ -141,7 +232,7 @@ impl<'a> WriteStream<'a> {
             WriteMemory::Owned(bytes) => {
                 packed.copy_from_slice(&bytes[start as usize..][..packed.len()]);
             }
-            WriteMemory::Typed { bytes, origin, packer } => {
+            WriteMemory::Typed { bytes, origin, packer, .. } => {
                 packer.pack_window(bytes, *origin, start, packed)?;
             }
             WriteMemory::RowSource(rows) => rows.fetch(first, packed),
@@ -156,7 +247,7 @@ impl<'a> WriteStream<'a> {
             WriteMemory::Owned(bytes) => Some(bytes.as_slice()),
             _ => None,
         };
-        if let Some(bytes) = dense {
+        if let Some(bytes) = dense.filter(|_| self.order.is_none()) {
             let packed = &bytes[elements.start as usize * memory..elements.end as usize * memory];
             self.record_range(self.conversion.encode(packed, file));
             return Ok(());
@@ -229,6 +320,23 @@ impl Gather for WriteStream<'_> {
     }
 }
 
+impl ReadMemory<'_> {
+    /// Copies packed elements of `size` bytes to those from `first` on, in the order of the access.
+    fn store(&mut self, first: u64, packed: &[u8], size: usize) -> Result<(), FileError> {
+        let start = first * size as u64;
+        match self {
+            Self::Typed { bytes, origin, packer, .. } => {
+                packer.unpack_window(start, packed, bytes, *origin)?;
+            }
+            Self::RowSource(rows) => rows.store(first, packed),
+            Self::Dense(bytes) => {
+                bytes[start as usize..][..packed.len()].copy_from_slice(packed);
+            }
+        }
+        Ok(())
+    }
+}
+
 impl<'a> ReadStream<'a> {
     /// A buffer for bytes as in the file.
     pub(crate) const fn raw(bytes: &'a mut [u8]) -> Self {
@@ -241,9 +349,38 @@ impl<'a> ReadStream<'a> {
             bytes,
             conversion,
             elements,
+            order: None,
             all_in_range: true,
             cut: Vec::new(),
             scratch: Vec::new(),
+        }
+    }
+
+    /// Sets the order of the elements in the file.
+    pub(crate) fn set_order(&mut self, order: Option<Box<StreamOrder>>) {
+        self.order = order;
+    }
+
+    /// Whether [`ReadStream::as_memory`] is the memory.
+    pub(crate) fn is_plain(&mut self) -> bool {
+        self.as_memory().is_some()
+    }
+
+    /// The memory itself, if its bytes are those of the file and a description of it exists: it
+    /// needs no copy then.
+    pub(crate) fn as_memory(&mut self) -> Option<MemoryMut<'_>> {
+        if !self.conversion.is_identity() {
+            return None;
+        }
+        match (&mut self.bytes, &self.order) {
+            (ReadMemory::Dense(bytes), None) => Some((&mut **bytes).into()),
+            (ReadMemory::Dense(bytes), Some(order)) => {
+                MemoryMut::new(bytes, 0, 1, &order.datatype).ok()
+            }
+            (ReadMemory::Typed { bytes, origin, datatype, .. }, None) => {
+                MemoryMut::new(bytes, *origin, 1, datatype).ok()
+            }
+            _ => None,
         }
     }
 
@@ -255,7 +392,9 @@ impl<'a> ReadStream<'a> {
     fn decode(&mut self, elements: Range<u64>, file: &[u8]) -> Result<(), FileError> {
         let (memory, external) =
             (self.conversion.memory.size(), self.conversion.external.size() as usize);
-        if let ReadMemory::Dense(bytes) = &mut self.bytes {
+        if let ReadMemory::Dense(bytes) = &mut self.bytes
+            && self.order.is_none()
+        {
             let packed =
                 &mut bytes[elements.start as usize * memory..elements.end as usize * memory];
             self.all_in_range &= self.conversion.decode(file, packed) == InRange::All;
@@ -267,12 +406,17 @@ impl<'a> ReadStream<'a> {
             let count = piece.len() / external;
             let packed = &mut self.scratch[..count * memory];
             self.all_in_range &= self.conversion.decode(piece, packed) == InRange::All;
-            match &mut self.bytes {
-                ReadMemory::Typed { bytes, origin, packer } => {
-                    packer.unpack_window(first * memory as u64, packed, bytes, *origin)?;
+            match &self.order {
+                None => self.bytes.store(first, packed, memory)?,
+                Some(order) => {
+                    let (bytes, mut rest) = (&mut self.bytes, &*packed);
+                    order.visit(first, count as u64, external as u64, |run| {
+                        let len = (run.end - run.start) as usize * memory;
+                        let (part, after) = rest.split_at(len);
+                        rest = after;
+                        bytes.store(run.start, part, memory)
+                    })?;
                 }
-                ReadMemory::RowSource(rows) => rows.store(first, packed),
-                ReadMemory::Dense(_) => {}
             }
             first += count as u64;
         }

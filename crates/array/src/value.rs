@@ -1,7 +1,7 @@
 //! [`Value`] and [`Conversion`]: elements in memory, and their conversion to and from the external
 //! types of a file.
 //!
-//! A [`Conversion`] turns packed elements into their big-endian bytes in a file and back. A value
+//! A [`Conversion`] turns packed elements into their bytes in a file and back. A value
 //! that is out of range of the other type becomes a fill value, and the return value says so; the
 //! others are converted, as in netCDF.
 //!
@@ -23,7 +23,7 @@ mod number;
 use bytemuck::Pod;
 use number::FileNumber;
 
-use crate::format::{Format, Type};
+use crate::format::{ByteOrder, Format, Type};
 
 /// An element in memory.
 pub trait Value: Pod + PartialEq + std::fmt::Debug + Send + Sync + private::Sealed {
@@ -144,8 +144,11 @@ pub struct Conversion {
     pub external: Type,
     /// The format of the file: before CDF-5, `Byte` also takes unsigned bytes without a check.
     pub format: Format,
-    /// The fill value of the variable in the file, in the first `external.size()` bytes.
+    /// The fill value of the variable, in the first `external.size()` bytes, the most significant
+    /// first whatever the byte order of the file is.
     pub fill: [u8; 8],
+    /// The byte order of elements in the file.
+    pub byte_order: ByteOrder,
 }
 
 /// Whether all values were in range.
@@ -179,7 +182,7 @@ impl Conversion {
     pub fn encode(&self, memory: &[u8], file: &mut [u8]) -> InRange {
         self.assert_lengths(memory.len(), file.len());
         if self.has_same_bits() {
-            convert::copy(memory, file, self.memory.size());
+            convert::copy(memory, file, self.memory.size(), self.swaps());
             return InRange::All;
         }
         convert::to_file(self, memory, file)
@@ -195,7 +198,7 @@ impl Conversion {
     pub fn decode(&self, file: &[u8], memory: &mut [u8]) -> InRange {
         self.assert_lengths(memory.len(), file.len());
         if self.has_same_bits() {
-            convert::copy(file, memory, self.memory.size());
+            convert::copy(file, memory, self.memory.size(), self.swaps());
             return InRange::All;
         }
         convert::to_memory(self, file, memory)
@@ -206,7 +209,18 @@ impl Conversion {
     /// # Panics
     /// If `bytes` does not hold whole elements.
     pub fn in_place(&self, bytes: &mut [u8]) -> Option<()> {
-        self.has_same_bits().then(|| convert::to_big_endian(bytes, self.memory.size()))
+        self.has_same_bits().then(|| convert::reorder(bytes, self.memory.size(), self.swaps()))
+    }
+
+    /// Whether the bytes in memory are those in the file.
+    pub const fn is_identity(&self) -> bool {
+        self.has_same_bits() && !self.swaps()
+    }
+
+    /// Whether the byte order of the file is not that of memory.
+    const fn swaps(&self) -> bool {
+        let is_big = matches!(self.byte_order, ByteOrder::Big);
+        self.external.size() > 1 && is_big != cfg!(target_endian = "big")
     }
 
     /// Whether only the byte order differs.

@@ -10,8 +10,8 @@ mod model;
 use std::path::Path;
 use std::sync::Arc;
 
-use model::{Draw, Expected, MemoryForm, RankSlab, TestNumber, each_index, letter, parts};
-use striate_array::format::{Header, Values};
+use model::{Draw, Expected, MemoryForm, RankSlab, TestNumber, each_index, letter, parts, storage};
+use striate_array::format::{ByteOrder, Header, Values};
 use striate_array::value::{Conversion, InRange, Kind};
 use striate_array::{
     ArrayError, Char, Dataset, Format, OpenMode, Options, Owner, Pending, Type, VariableId,
@@ -24,6 +24,7 @@ struct Case {
     path: std::path::PathBuf,
     ranks: u64,
     options: Options,
+    netcdf4: bool,
 }
 
 /// The state of a case on one rank: the model of its dataset.
@@ -33,6 +34,7 @@ struct CaseState {
     ranks: u64,
     model: Vec<Expected>,
     op: u64,
+    netcdf4: bool,
 }
 
 /// The call that transfers data.
@@ -140,15 +142,16 @@ impl CaseState {
     fn draw_parts(&mut self, variable: usize, may_grow: bool) -> Vec<RankSlab> {
         let expected = &self.model[variable];
         let mut shape = expected.shape.clone();
-        if expected.is_record {
-            if may_grow {
-                shape[0] = (shape[0] + self.draw.below(3)).max(1);
-            } else if shape[0] == 0 {
-                let nothing = vec![0; shape.len()];
-                let ones = vec![1; shape.len()];
-                let part = RankSlab { start: nothing.clone(), count: nothing, stride: ones };
-                return vec![part; self.ranks as usize];
+        for (len, (_, unlimited)) in shape.iter_mut().zip(&expected.dimensions) {
+            if *unlimited && may_grow {
+                *len = (*len + self.draw.below(3)).max(1);
             }
+        }
+        if shape.contains(&0) {
+            let nothing = vec![0; shape.len()];
+            let ones = vec![1; shape.len()];
+            let part = RankSlab { start: nothing.clone(), count: nothing, stride: ones };
+            return vec![part; self.ranks as usize];
         }
         parts(&mut self.draw, &shape, self.ranks)
     }
@@ -166,27 +169,24 @@ impl CaseState {
         for k in 0..how_many {
             let variable = self.draw.below(self.model.len() as u64) as usize;
             let filled =
-                self.model.iter().any(|expected| expected.is_record && expected.fill.is_some());
+                self.model.iter().any(|expected| expected.grows() && expected.fill.is_some());
             let alone =
                 matches!(call, TransferCall::Independent | TransferCall::NonblockingIndependent);
             let parts = match used.iter().find(|(other, _)| *other == variable) {
                 // Several accesses of one wait to the same variable stay within the elements of
                 // each rank: the order among ranks is not defined.
                 Some((_, parts)) => halves(&mut self.draw, parts),
-                None => self.draw_parts(variable, !(filled && alone)),
+                None => self.draw_parts(variable, !((filled || self.netcdf4) && alone)),
             };
             used.push((variable, parts.clone()));
             let form = MemoryForm::draw(&mut self.draw, self.model[variable].shape.len());
             let op = self.op * 16 + k;
-            let mut records = 0;
-            for part in &parts {
-                let touched = part.indices();
-                records = records
-                    .max(touched.iter().map(|i| i.first().map_or(0, |i| i + 1)).max().unwrap_or(0));
-            }
-            if self.model[variable].is_record {
-                for expected in &mut self.model {
-                    expected.grow(records);
+            let dimensions = self.model[variable].dimensions.clone();
+            for (position, &(dimension, unlimited)) in dimensions.iter().enumerate() {
+                let touched = parts.iter().flat_map(RankSlab::indices);
+                let len = touched.map(|index| index[position] + 1).max().unwrap_or(0);
+                for expected in self.model.iter_mut().filter(|_| unlimited) {
+                    expected.grow(dimension, len);
                 }
             }
             for part in &parts {
@@ -230,9 +230,8 @@ impl CaseState {
         if matches!(call, TransferCall::Independent | TransferCall::NonblockingIndependent) {
             data.sync()?;
         }
-        let records = self.model.iter().find(|expected| expected.is_record);
-        if let Some(expected) = records {
-            assert_eq!(data.header().records, expected.shape[0], "records");
+        for (variable, expected) in self.model.iter().enumerate() {
+            assert_eq!(data.shape(VariableId::nth(data, variable)), expected.shape, "v{variable}");
         }
         Ok(())
     }
@@ -365,7 +364,13 @@ const FILL: i64 = 90;
 
 fn fill_value(external: Type) -> Values {
     let mut bytes = [0; 8];
-    let conversion = Conversion { memory: Kind::I64, external, format: Format::Cdf5, fill: [0; 8] };
+    let conversion = Conversion {
+        memory: Kind::I64,
+        external,
+        format: Format::Cdf5,
+        fill: [0; 8],
+        byte_order: ByteOrder::Big,
+    };
     let size = external.size() as usize;
     assert_eq!(conversion.encode(&FILL.to_ne_bytes(), &mut bytes[..size]), InRange::All);
     Values::from_bytes(external, &bytes[..size])
@@ -389,7 +394,9 @@ impl Nth<striate_array::Definition> for striate_array::DimensionId {
 
 fn create(comm: &Arc<dyn Comm>, case: &Case, state: &mut CaseState) -> Result<Dataset, ArrayError> {
     let draw = &mut state.draw;
-    let format = draw.pick(&[Format::Cdf1, Format::Cdf2, Format::Cdf5]);
+    let formats = [Format::Cdf1, Format::Cdf2, Format::Cdf5];
+    let netcdf4 = [Format::Netcdf4, Format::Netcdf4, Format::Netcdf4Classic];
+    let format = draw.pick(if case.netcdf4 { &netcdf4 } else { &formats });
     let mut define = Dataset::create(comm, &case.path, format, &case.options)?;
     let mut dimensions = Vec::new();
     for i in 0..=draw.below(4) {
@@ -397,9 +404,14 @@ fn create(comm: &Arc<dyn Comm>, case: &Case, state: &mut CaseState) -> Result<Da
         dimensions.push(define.dimension(&format!("d{i}"), 1 + draw.below(8))?);
     }
     let unlimited = if draw.chance(60) { Some(define.unlimited("time")?) } else { None };
+    let second = if format == Format::Netcdf4 && draw.chance(40) {
+        Some(define.unlimited("level")?)
+    } else {
+        None
+    };
     for i in 0..=draw.below(5) {
-        let types = if format == Format::Cdf5 { &Type::ALL[..] } else { &Type::ALL[..6] };
-        let external = draw.pick(types);
+        let types: Vec<Type> = Type::ALL.into_iter().filter(|one| one.is_in(format)).collect();
+        let external = draw.pick(&types);
         let mut own = Vec::new();
         if draw.chance(50) {
             own.extend(unlimited);
@@ -407,7 +419,14 @@ fn create(comm: &Arc<dyn Comm>, case: &Case, state: &mut CaseState) -> Result<Da
         for _ in 0..draw.below(4) {
             own.push(draw.pick(&dimensions));
         }
+        if let Some(second) = second.filter(|_| own.len() < 4 && draw.chance(40)) {
+            own.insert(draw.below(own.len() as u64 + 1) as usize, second);
+        }
         let id = define.variable(&format!("v{i}"), external, &own)?;
+        if case.netcdf4 {
+            let storage = storage(draw, define.header(), id.index());
+            define.storage(id, storage)?;
+        }
         let mut expected = Expected::new(define.header(), id.index());
         if draw.chance(25) {
             define.fill(id, true);
@@ -450,7 +469,14 @@ fn divide(define: &mut striate_array::Definition, draw: &mut Draw) -> Result<(),
 
 fn run(comm: &Arc<dyn Comm>, case: &Case) -> Result<Vec<Expected>, ArrayError> {
     let (rank, ranks) = (comm.rank() as u64, comm.size() as u64);
-    let mut state = CaseState { draw: Draw::new(case.seed), rank, ranks, model: Vec::new(), op: 0 };
+    let mut state = CaseState {
+        draw: Draw::new(case.seed),
+        rank,
+        ranks,
+        model: Vec::new(),
+        op: 0,
+        netcdf4: case.netcdf4,
+    };
     let mut data = create(comm, case, &mut state)?;
     state.log(|| format!("{:?}", data.header()));
     for _ in 0..3 + state.draw.below(8) {
@@ -628,10 +654,11 @@ fn options(draw: &mut Draw) -> Options {
 }
 
 /// Runs a case on that file, and reads the file back with another number of ranks.
-fn check(seed: u64, place: &Path, plainly: bool) {
+fn check(seed: u64, place: &Path, plainly: bool, netcdf4: bool) {
     let mut draw = Draw::new(seed.wrapping_mul(77));
     let ranks = 1 + draw.below(8);
-    let case = Case { seed, path: place.to_path_buf(), ranks, options: options(&mut draw) };
+    let (path, options) = (place.to_path_buf(), options(&mut draw));
+    let case = Case { seed, path, ranks, options, netcdf4 };
     let outcome = std::panic::catch_unwind(|| {
         let models = Threads::new(case.ranks as usize)
             .try_run(|comm| run(&comm, &case))
@@ -679,7 +706,7 @@ fn check_partitioned(seed: u64) -> usize {
     let ranks = 1 + draw.below(8);
     let options = partitioned(&mut draw, directory.path());
     let path = directory.path().join("data.nc");
-    let case = Case { seed, path, ranks, options };
+    let case = Case { seed, path, ranks, options, netcdf4: false };
     let outcome = std::panic::catch_unwind(|| {
         let models = Threads::new(case.ranks as usize)
             .try_run(|comm| run(&comm, &case))
@@ -712,7 +739,13 @@ fn each_case(share: u64, mut run: impl FnMut(u64)) {
 #[test]
 fn on_files() {
     let directory = tempfile::tempdir().unwrap();
-    each_case(1, |seed| check(seed, &directory.path().join(format!("{seed}.nc")), true));
+    each_case(1, |seed| check(seed, &directory.path().join(format!("{seed}.nc")), true, false));
+}
+
+#[test]
+fn on_netcdf4_files() {
+    let directory = tempfile::tempdir().unwrap();
+    each_case(4, |seed| check(seed, &directory.path().join(format!("{seed}.nc")), false, true));
 }
 
 #[test]
@@ -725,8 +758,11 @@ fn on_partitions() {
 #[test]
 fn on_servers() {
     let embedded = striate_server::Embedded::start(3).unwrap();
-    each_case(20, |seed| {
-        check(seed, Path::new(&format!("{}/case-{seed}.nc", embedded.url())), false);
+    each_case(30, |seed| {
+        for netcdf4 in [false, true] {
+            let path = format!("{}/case-{seed}.nc", embedded.url());
+            check(seed, Path::new(&path), false, netcdf4);
+        }
     });
 }
 
@@ -764,14 +800,15 @@ mod processes {
                 let options =
                     if in_parts { partitioned(&mut draw, &directory) } else { options(&mut draw) };
                 let (path, ranks) = (directory.join("data.nc"), comm.size() as u64);
-                let case = Case { seed, path, ranks, options };
+                let netcdf4 = seed % 3 == 1;
+                let case = Case { seed, path, ranks, options, netcdf4 };
                 let model = run(&comm, &case).unwrap_or_else(|error| panic!("{seed}: {error}"));
                 read_back(&comm, &case.path, &model)?;
                 comm.barrier()?;
                 if comm.rank() == 0 {
                     if in_parts {
                         read_parts(&case.path, &model);
-                    } else {
+                    } else if !netcdf4 {
                         read_plainly(&case.path, &model);
                     }
                     std::fs::remove_dir_all(&directory).unwrap();

@@ -95,6 +95,8 @@ impl Scope {
 pub enum ArrayApi {
     /// Our datasets.
     Striate,
+    /// Our datasets as netCDF-4 files, whatever the format of the others is.
+    StriateNetcdf4,
     /// Our datasets in a layout on [`ArrayOptions::targets`].
     Layout(Layout),
     /// PnetCDF, on top of the named implementation of MPI-IO or of whichever the job's MPI takes.
@@ -107,8 +109,9 @@ pub enum ArrayApi {
 
 impl ArrayApi {
     /// All libraries there are.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Striate,
+        Self::StriateNetcdf4,
         Self::Pnetcdf(None),
         Self::Pnetcdf(Some("romio")),
         Self::Pnetcdf(Some("ompio")),
@@ -120,6 +123,7 @@ impl ArrayApi {
     pub fn name(self) -> &'static str {
         match self {
             Self::Striate => "striate",
+            Self::StriateNetcdf4 => "striate-netcdf4",
             Self::Layout(layout) => layout.contender(),
             Self::Pnetcdf(None) => "pnetcdf",
             Self::Pnetcdf(Some("romio")) => "pnetcdf-romio",
@@ -127,6 +131,12 @@ impl ArrayApi {
             Self::Netcdf => "netcdf",
             Self::Raw => "raw",
         }
+    }
+
+    /// Whether it reads the files that another one makes: PnetCDF knows the classic formats alone.
+    fn reads(self, other: Self) -> bool {
+        let is_unknown = matches!(self, Self::Pnetcdf(_)) && other == Self::StriateNetcdf4;
+        self.makes_datasets() && !is_unknown
     }
 
     /// The API of a name.

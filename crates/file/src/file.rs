@@ -293,6 +293,21 @@ impl File {
         done
     }
 
+    /// Hands what all ranks have written to the storage below, so that every process sees it. It is
+    /// not durable then, but a rank that is killed afterwards does not lose it. Collective.
+    pub fn flush(&mut self) -> Result<(), FileError> {
+        self.complete_pending();
+        self.join_background();
+        let done = match &self.write_behind {
+            Some(write_behind) => {
+                write_behind.store.flush();
+                write_behind.store.check_failure().map_err(FileError::from)
+            }
+            None => Ok(()),
+        };
+        self.conclude(done)
+    }
+
     /// Sets atomic mode. Collective.
     pub fn set_atomicity(&mut self, atomic: bool) -> Result<(), FileError> {
         self.complete_pending();

@@ -450,7 +450,7 @@ impl WriteBehind {
     }
 
     /// The error of a window that not all ranks know of.
-    fn check_failure(&self) -> Result<(), StoreError> {
+    pub(crate) fn check_failure(&self) -> Result<(), StoreError> {
         match self.shared.header().failed.load(Ordering::Acquire) {
             0 => Ok(()),
             number => {

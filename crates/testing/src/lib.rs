@@ -6,6 +6,7 @@
 //! * [`darshan_log`] writes Darshan logs of versions, byte orders and compressions that no
 //!   installed Darshan writes.
 //! * [`peak_memory`] is an allocator that knows the most bytes that were allocated at a time.
+//! * [`copy_program`] copies a program so that it can be started at once.
 //! * [`splitmix`] has numbers that look random and are the same for the same seed.
 //!
 //! Crates use it for their tests only, so it may depend on crates that are tested with it.
@@ -19,5 +20,8 @@ pub mod darshan_log;
 #[cfg(feature = "mpi")]
 pub mod mpi_job;
 pub mod peak_memory;
+mod program_copy;
 pub mod splitmix;
 pub mod type_map;
+
+pub use program_copy::copy_program;

@@ -18,6 +18,21 @@ impl SplitMix64 {
         mix(self.0)
     }
 
+    /// The next number, from 0 to below a limit. Small limits only: it is the remainder.
+    pub const fn below(&mut self, limit: u64) -> u64 {
+        self.draw() % limit
+    }
+
+    /// True once in so many times.
+    pub const fn once_in(&mut self, times: u64) -> bool {
+        self.below(times) == 0
+    }
+
+    /// One of a list that is not empty.
+    pub const fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
+        &from[self.below(from.len() as u64) as usize]
+    }
+
     /// The next number, evenly from 0 to 1.
     pub const fn draw_unit(&mut self) -> f64 {
         (self.draw() >> 11) as f64 / (1_u64 << 53) as f64

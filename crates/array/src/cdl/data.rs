@@ -1,11 +1,12 @@
-//! Prints the data of a variable: rows of values, in lines of bounded length.
+//! Prints the data of a variable of a classic file, and values of classic types in any file.
 
 use std::io::{self, Write};
 
 use super::c_format::CFormat;
 use super::definitions::{DOUBLE_DIGITS, FLOAT_DIGITS};
-use super::element::{Element, Style};
-use super::text::{self, TextRow};
+use super::element::{Element as _, Style};
+use super::rows::{LineWriter, RowPrinter};
+use super::text::TextRow;
 use super::time::Times;
 use super::{BATCH, CdlError, DumpOptions, ReadValues};
 use crate::format::{Header, Type, Values, Variable};
@@ -23,26 +24,12 @@ pub(super) fn print<E>(
 ) -> Result<(), CdlError<E>> {
     let Some(variable) = header.variables.get(index) else { return Ok(()) };
     let shape = header.shape(variable);
-    out.write_all(b"\n ")?;
-    text::name(out, &variable.name)?;
-    let position = if shape.len() <= 1 {
-        out.write_all(b" = ")?;
-        variable.name.len() + 4
-    } else {
-        out.write_all(b" =\n  ")?;
-        2
-    };
-    let style = style(variable, options);
-    let is_text =
-        variable.external == Type::Char && style.format.as_ref().is_none_or(CFormat::is_plain_text);
-    let fill = fill(variable);
-    let columns = shape.last().copied().unwrap_or(1);
+    let mut line = LineWriter::new(out, options.line);
+    line.begin_data(variable.name.as_bytes(), shape.len())?;
+    let mut printer = ValuePrinter::new(variable, options, times);
+    let is_text = printer.is_text;
     let elements = shape.iter().try_fold(1u64, |product, len| product.checked_mul(*len));
-    // Beyond 2⁶⁴ elements the last row is never reached.
-    let rows = elements.unwrap_or(u64::MAX) / columns.max(1);
-    let line = LineWriter { out, position, most: options.line.saturating_sub(2) };
-    let mut rows = RowPrinter { line, columns, column: 0, left: rows };
-    let mut text = TextRow::default();
+    let mut rows = RowPrinter::new(&mut line, &shape, &[]);
     let mut available = options.available.get(index).copied().unwrap_or(u64::MAX);
     for (start, count) in SlabBatches::new(&shape, BATCH) {
         if available == 0 {
@@ -62,13 +49,7 @@ pub(super) fn print<E>(
         values.truncate(usize::try_from(available).unwrap_or(usize::MAX));
         let is_truncated = values.len() as u64 != wanted;
         available -= values.len() as u64;
-        match &values {
-            Values::Char(bytes) if is_text => rows.text(&mut text, bytes)?,
-            _ => match times.filter(|_| variable.external != Type::Char) {
-                Some(times) => print_dates(&mut rows, &values, fill.as_ref(), times)?,
-                None => print_values(&mut rows, &values, fill.as_ref(), &style)?,
-            },
-        }
+        printer.print(&mut rows, &values)?;
         if is_truncated {
             return Ok(rows.end_truncated(
                 is_text,
@@ -80,9 +61,47 @@ pub(super) fn print<E>(
     Ok(())
 }
 
+/// Prints values of a variable, in its style.
+pub(super) struct ValuePrinter<'t> {
+    style: Style,
+    fill: Option<Values>,
+    times: Option<&'t Times>,
+    /// Whether characters are printed as strings.
+    is_text: bool,
+    text: TextRow,
+}
+
+impl<'t> ValuePrinter<'t> {
+    /// By the attributes of the variable.
+    pub(super) fn new(
+        variable: &Variable,
+        options: &DumpOptions,
+        times: Option<&'t Times>,
+    ) -> Self {
+        let style = style(variable, options);
+        let is_char = variable.external == Type::Char;
+        let is_text = is_char && style.format.as_ref().is_none_or(CFormat::is_plain_text);
+        let times = times.filter(|_| !is_char);
+        Self { style, fill: fill(variable), times, is_text, text: TextRow::default() }
+    }
+
+    /// Prints the next values.
+    pub(super) fn print(
+        &mut self,
+        rows: &mut RowPrinter<'_, '_>,
+        values: &Values,
+    ) -> io::Result<()> {
+        match (values, self.times) {
+            (Values::Char(bytes), _) if self.is_text => rows.text(&mut self.text, bytes),
+            (_, Some(times)) => print_dates(rows, values, self.fill.as_ref(), times),
+            (_, None) => print_values(rows, values, self.fill.as_ref(), &self.style),
+        }
+    }
+}
+
 /// Prints values of any type.
 fn print_values(
-    rows: &mut RowPrinter<'_>,
+    rows: &mut RowPrinter<'_, '_>,
     values: &Values,
     fill: Option<&Values>,
     style: &Style,
@@ -112,7 +131,7 @@ fn print_values(
 /// Prints values that are times.
 #[expect(clippy::cast_lossless, reason = "not of all of these types")]
 fn print_dates(
-    rows: &mut RowPrinter<'_>,
+    rows: &mut RowPrinter<'_, '_>,
     values: &Values,
     fill: Option<&Values>,
     times: &Times,
@@ -170,114 +189,4 @@ fn fill(variable: &Variable) -> Option<Values> {
     }
     let size = external.size() as usize;
     Some(Values::from_bytes(external, default_fill(external).get(..size)?))
-}
-
-/// Breaks lines at a maximum length.
-struct LineWriter<'w> {
-    out: &'w mut dyn Write,
-    /// Bytes in the line.
-    position: usize,
-    /// Bytes of a line at most.
-    most: usize,
-}
-
-impl LineWriter<'_> {
-    /// Prints a token, on a new line if the current one is full; a delimiter stays on the line.
-    fn put(&mut self, text: &[u8]) -> io::Result<()> {
-        if text.len() + self.position > self.most && text.len() > 2 {
-            self.out.write_all(b"\n    ")?;
-            self.position = 4;
-        }
-        self.position += text.len();
-        self.out.write_all(text)
-    }
-}
-
-/// Prints rows of values, one for each index of all but the last dimension.
-struct RowPrinter<'w> {
-    line: LineWriter<'w>,
-    columns: u64,
-    /// The next value's column.
-    column: u64,
-    /// Rows that are not complete yet.
-    left: u64,
-}
-
-impl RowPrinter<'_> {
-    fn values<T: Element>(
-        &mut self,
-        values: &[T],
-        fill: Option<T>,
-        style: &Style,
-    ) -> io::Result<()> {
-        self.each(values, |text, value| {
-            if fill.is_some_and(|fill| value.is_fill(fill)) {
-                text.push(b'_');
-            } else {
-                value.print(text, style);
-            }
-        })
-    }
-
-    fn each<T: Copy>(
-        &mut self,
-        values: &[T],
-        mut print: impl FnMut(&mut Vec<u8>, T),
-    ) -> io::Result<()> {
-        let mut text = Vec::new();
-        for &value in values {
-            text.clear();
-            print(&mut text, value);
-            self.column += 1;
-            if self.column < self.columns {
-                text.extend_from_slice(b", ");
-                self.line.put(&text)?;
-            } else {
-                self.line.put(&text)?;
-                self.end_row()?;
-            }
-        }
-        Ok(())
-    }
-
-    fn text(&mut self, row: &mut TextRow, mut bytes: &[u8]) -> io::Result<()> {
-        while !bytes.is_empty() {
-            if self.column == 0 {
-                self.line.out.write_all(b"\"")?;
-            }
-            let remaining = usize::try_from(self.columns - self.column).unwrap_or(usize::MAX);
-            let (part, rest) = bytes.split_at(remaining.min(bytes.len()));
-            row.put(self.line.out, part)?;
-            self.column += part.len() as u64;
-            bytes = rest;
-            if self.column == self.columns {
-                *row = TextRow::default();
-                self.line.out.write_all(b"\"")?;
-                self.end_row()?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Ends a variable of a truncated file. The text in place of the missing values is not valid
-    /// CDL.
-    fn end_truncated(&mut self, is_text: bool, elements: u64, available: u64) -> io::Result<()> {
-        let out = &mut self.line.out;
-        if is_text && self.column > 0 {
-            out.write_all(b"\", ")?;
-        }
-        let missing = elements - available;
-        let (values, are) = if elements == 1 { ("value", "is") } else { ("values", "are") };
-        writeln!(out, "<{missing} of {elements} {values} {are} not in the file> ;")
-    }
-
-    fn end_row(&mut self) -> io::Result<()> {
-        self.column = 0;
-        self.left = self.left.saturating_sub(1);
-        if self.left == 0 {
-            return self.line.out.write_all(b" ;\n");
-        }
-        self.line.position = 2;
-        self.line.out.write_all(b",\n  ")
-    }
 }

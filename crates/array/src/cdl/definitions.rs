@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use super::number::{Tail, general, sign, special};
+use super::text::LineBreaks;
 use super::time::Times;
 use super::{DumpOptions, Precision, text};
 use crate::format::{Attribute, Header, Values, Variable};
@@ -47,7 +48,7 @@ pub(super) fn print(
         for of_variable in &variable.attributes {
             attribute(out, &variable.name, of_variable, precision)?;
             if let Some(times) = &times {
-                dates(out, &of_variable.values, times, options.line)?;
+                dates(out, &of_variable.values, times, options.line, "")?;
             }
             out.write_all(b"\n")?;
         }
@@ -87,13 +88,19 @@ fn attribute(
     out.write_all(if text::is_keyword(owner) { b" :" } else { b":" })?;
     text::name(out, &attribute.name)?;
     out.write_all(b" = ")?;
-    values(out, &attribute.values, precision)?;
+    values(out, &attribute.values, precision, LineBreaks::Broken)?;
     out.write_all(b" ;")
 }
 
 /// Prints numbers of an attribute as dates, in a comment: up to two on the same line, more on lines
 /// of their own.
-fn dates(out: &mut dyn Write, values: &Values, times: &Times, line: usize) -> io::Result<()> {
+pub(super) fn dates(
+    out: &mut dyn Write,
+    values: &Values,
+    times: &Times,
+    line: usize,
+    indent: &str,
+) -> io::Result<()> {
     let numbers: Vec<f64> = match values {
         Values::Char(_) => return Ok(()),
         Values::Byte(list) => list.iter().map(|&value| value.into()).collect(),
@@ -115,7 +122,7 @@ fn dates(out: &mut dyn Write, values: &Values, times: &Times, line: usize) -> io
         let is_new_line = numbers.len() > 2 && (index == 0 || position > line);
         if is_new_line {
             // A tab has 8 columns.
-            out.write_all(b"\n\t\t  ")?;
+            write!(out, "\n{indent}\t\t  ")?;
             position = 18 + text.len();
         } else {
             out.write_all(b" ")?;
@@ -131,7 +138,12 @@ fn dates(out: &mut dyn Write, values: &Values, times: &Times, line: usize) -> io
 
 /// Prints the values of an attribute. CDL does not declare types of attributes, so a suffix of the
 /// values gives the type.
-pub(super) fn values(out: &mut dyn Write, values: &Values, precision: Precision) -> io::Result<()> {
+pub(super) fn values(
+    out: &mut dyn Write,
+    values: &Values,
+    precision: Precision,
+    breaks: LineBreaks,
+) -> io::Result<()> {
     macro_rules! integers {
         ($list:expr, $suffix:literal) => {
             list(out, $list, |out, value| write!(out, concat!("{}", $suffix), value))
@@ -150,8 +162,8 @@ pub(super) fn values(out: &mut dyn Write, values: &Values, precision: Precision)
     };
     match values {
         // Without values the type cannot be shown.
-        _ if values.is_empty() => text::attribute(out, b""),
-        Values::Char(bytes) => text::attribute(out, bytes),
+        _ if values.is_empty() => text::attribute(out, b"", breaks),
+        Values::Char(bytes) => text::attribute(out, bytes, breaks),
         Values::Byte(values) => integers!(values, "b"),
         Values::Short(values) => integers!(values, "s"),
         Values::Int(values) => integers!(values, ""),

@@ -8,20 +8,13 @@ fn attribute(name: &str, values: impl Into<Values>) -> Attribute {
 }
 
 fn variable(name: &str, external: Type, dimensions: &[u32]) -> Variable {
-    Variable {
-        name: name.into(),
-        dimensions: dimensions.to_vec(),
-        attributes: Vec::new(),
-        external,
-        stated_size: 0,
-        begin: 0,
-    }
+    Variable::new(name, external, dimensions.to_vec())
 }
 
 fn with_dimensions(lens: &[(&str, u64)]) -> Header {
     let mut header = Header::new(Format::Cdf5);
     for (name, len) in lens {
-        header.dimensions.push(Dimension { name: (*name).into(), len: *len });
+        header.dimensions.push(Dimension::classic(*name, *len));
     }
     header
 }

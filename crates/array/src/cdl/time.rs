@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use striate_calendar::{Calendar, Date};
 
 use super::number::special;
-use crate::format::{Header, Values, Variable};
+use crate::format::{Values, Variable};
 
 /// The calendar of a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -192,18 +192,18 @@ impl Times {
 }
 
 /// The interpretation of each variable; bounds are interpreted like the variable that names them.
-pub(super) fn of_variables(header: &Header) -> Vec<Option<Times>> {
+pub(super) fn of_variables(variables: &[Variable]) -> Vec<Option<Times>> {
     let mut bounds: HashMap<String, usize> = HashMap::new();
-    for (index, variable) in header.variables.iter().enumerate() {
+    for (index, variable) in variables.iter().enumerate() {
         if let Some(name) = text(variable, "bounds") {
             bounds.insert(name, index);
         }
     }
     let of = |variable: &Variable| {
-        let parent = bounds.get(&variable.name).and_then(|&index| header.variables.get(index));
+        let parent = bounds.get(&variable.name).and_then(|&index| variables.get(index));
         Times::of(parent.unwrap_or(variable))
     };
-    header.variables.iter().map(of).collect()
+    variables.iter().map(of).collect()
 }
 
 fn text(variable: &Variable, name: &str) -> Option<String> {

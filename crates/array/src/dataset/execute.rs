@@ -25,6 +25,11 @@ impl Dataset {
         &mut self,
         accesses: Vec<Access<WriteStream<'_>>>,
     ) -> Result<(), ArrayError> {
+        self.check_no_growth(&accesses)?;
+        let mut accesses = accesses;
+        for access in &mut accesses {
+            self.place_write(access)?;
+        }
         let needed = records(&accesses);
         if needed > self.header().records && self.record_info().fills_records {
             let variable = accesses.iter().max_by_key(|access| access.records);
@@ -42,7 +47,11 @@ impl Dataset {
         let plan = AccessPlan::new(&accesses)?;
         let queues = self.request_queues(&divided)?;
         self.write(&accesses, IoMode::Independent, &plan)?;
-        self.put_divided_independent(&divided, &queues)?;
+        if self.state.netcdf4.is_some() {
+            self.defer_writes(&divided)?;
+        } else {
+            self.put_divided_independent(&divided, &queues)?;
+        }
         self.set_records(self.header().records.max(needed));
         self.check_range(range_flags(&accesses, WriteStream::all_in_range))
             .and(self.check_range(range_flags(&divided, WriteStream::all_in_range)))
@@ -53,11 +62,19 @@ impl Dataset {
         &mut self,
         accesses: Vec<Access<ReadStream<'_>>>,
     ) -> Result<(), ArrayError> {
+        let mut accesses = accesses;
+        for access in &mut accesses {
+            self.place_read(access)?;
+        }
         let (mut accesses, mut divided) = split(accesses);
         let plan = AccessPlan::new(&accesses)?;
         let queues = self.request_queues(&divided)?;
         self.read(&mut accesses, IoMode::Independent, &plan)?;
-        self.get_divided_independent(&mut divided, &queues)?;
+        if self.state.netcdf4.is_some() {
+            self.get_stored(&mut divided)?;
+        } else {
+            self.get_divided_independent(&mut divided, &queues)?;
+        }
         self.check_range(range_flags(&accesses, ReadStream::all_in_range))
             .and(self.check_range(range_flags(&divided, ReadStream::all_in_range)))
     }
@@ -67,6 +84,7 @@ impl Dataset {
         &mut self,
         accesses: Result<Vec<Access<WriteStream<'_>>>, ArrayError>,
     ) -> Result<(), ArrayError> {
+        let accesses = self.grown(accesses);
         let known = self.header().records;
         let needed = records(accesses.as_deref().unwrap_or_default()).max(known);
         let planned = self.planned(accesses).map(|planned| planned.with_records(needed));
@@ -74,7 +92,10 @@ impl Dataset {
         let CallFigures { records, may_be_out_of_range, divided: any_divided, .. } = plan.figures;
         self.make_records(records)?;
         self.write(&accesses, IoMode::Collective, &plan)?;
-        if any_divided {
+        if any_divided && self.state.netcdf4.is_some() {
+            self.flush_deferred()?;
+            self.put_stored(&divided)?;
+        } else if any_divided {
             self.put_divided(&divided, &queues)?;
         }
         self.set_records(records);
@@ -91,11 +112,18 @@ impl Dataset {
         &mut self,
         accesses: Result<Vec<Access<ReadStream<'_>>>, ArrayError>,
     ) -> Result<(), ArrayError> {
+        let accesses = accesses.and_then(|mut accesses| {
+            accesses.iter_mut().try_for_each(|access| self.place_read(access))?;
+            Ok(accesses)
+        });
         let planned = self.planned(accesses);
         let PlannedAccesses { plan, mut accesses, mut divided, queues } = self.agreed(planned)?;
         let CallFigures { may_be_out_of_range, divided: any_divided, .. } = plan.figures;
         self.read(&mut accesses, IoMode::Collective, &plan)?;
-        if any_divided {
+        if any_divided && self.state.netcdf4.is_some() {
+            let read = self.get_stored(&mut divided);
+            self.state.agree(read)?;
+        } else if any_divided {
             self.get_divided(&mut divided, &queues)?;
         }
         let in_range = self
@@ -205,6 +233,10 @@ impl Dataset {
         }
         for number in 0..plan.figures.combined as usize {
             let combined = plan.combined(number);
+            if let Some(memory) = plain_write(accesses, combined) {
+                self.write_one(mode, &combined.placement, memory)?;
+                continue;
+            }
             let memory = concatenated_writes(accesses, combined);
             self.write_one(mode, &combined.placement, Memory::gathered(&memory))?;
         }
@@ -248,9 +280,13 @@ impl Dataset {
     ) -> Result<(), ArrayError> {
         for number in 0..plan.figures.combined as usize {
             let combined = plan.combined(number);
-            let mut memory = concatenated_reads(accesses, combined);
-            let memory = MemoryMut::scattered(&mut memory);
-            let got = self.read_one(mode, &combined.placement, memory)?;
+            let got = if let Some(memory) = plain_read(accesses, combined) {
+                self.read_one(mode, &combined.placement, memory)?
+            } else {
+                let mut memory = concatenated_reads(accesses, combined);
+                let memory = MemoryMut::scattered(&mut memory);
+                self.read_one(mode, &combined.placement, memory)?
+            };
             if got < combined.placement.len {
                 zero_from(accesses, combined, got)?;
             }
@@ -455,6 +491,29 @@ fn range_flags<M>(
 
 fn records<M>(accesses: &[Access<M>]) -> u64 {
     accesses.iter().map(|access| access.records).max().unwrap_or(0)
+}
+
+/// The memory of a combined write itself, if it is a single access whose bytes are those of the
+/// file.
+fn plain_write<'s>(
+    accesses: &'s [Access<WriteStream<'_>>],
+    combined: &CombinedAccess,
+) -> Option<Memory<'s>> {
+    match combined.parts.as_slice() {
+        [(number, _)] => accesses.get(*number)?.memory.as_memory(),
+        _ => None,
+    }
+}
+
+/// The same for a read.
+fn plain_read<'s>(
+    accesses: &'s mut [Access<ReadStream<'_>>],
+    combined: &CombinedAccess,
+) -> Option<MemoryMut<'s>> {
+    match combined.parts.as_slice() {
+        [(number, _)] => accesses.get_mut(*number)?.memory.as_memory(),
+        _ => None,
+    }
 }
 
 /// Sets what lies beyond the end of the file to zeros: all bytes of the combined stream from `got`

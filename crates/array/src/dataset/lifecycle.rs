@@ -11,10 +11,22 @@ use crate::{ArrayError, Definition, PartitionInfo, PartitionStats, fill};
 impl Dataset {
     /// Extends the dataset to at least `records` records; new records of variables in fill mode are
     /// filled. Collective; the largest number of all ranks is used.
+    ///
+    /// Of a netCDF-4 dataset with several unlimited dimensions none is that of the records:
+    /// [`Dataset::grow_dimension`] names one.
     pub fn grow(&mut self, records: u64) -> Result<(), ArrayError> {
         let refuse = |reason: String| {
             Err(ArrayError::Definition { what: format!("growth to {records} records"), reason })
         };
+        if self.state.header.format.is_hdf5() {
+            let dimensions = self.dimensions().zip(&self.state.header.dimensions);
+            let unlimited: Vec<_> =
+                dimensions.filter(|(_, it)| it.is_unlimited()).map(|(id, _)| id).collect();
+            return match unlimited.as_slice() {
+                [one] => self.grow_dimension(*one, records),
+                all => refuse(format!("there are {} unlimited dimensions", all.len())),
+            };
+        }
         let format = self.state.header.format;
         let possible = if !self.state.mode.is_writable() {
             refuse("the dataset was opened for reading only".into())
@@ -43,6 +55,11 @@ impl Dataset {
             Err(ArrayError::Definition { what, reason })
         };
         self.state.agree(possible)?;
+        self.flush_deferred()?;
+        if self.state.netcdf4.is_some() && !self.state.unfinished {
+            // Definitions that are aborted take nothing with them that was written before.
+            self.state.finish(Durability::Buffered)?;
+        }
         self.agree_on_records()?;
         let Self { mut state, options, mut partitioned, .. } = self;
         if let Some(partitioned) = &mut partitioned {
@@ -58,11 +75,16 @@ impl Dataset {
 
     /// Makes the data of all ranks durable and visible to all, and the number of records known to
     /// all. From then on a new file is finished. A read-only dataset gets the number of records
-    /// from the file again, in case another program has added some. Collective.
+    /// from the file again, in case another program has added some; that of a netCDF-4 file stays
+    /// as it was when the file was opened. Collective.
     pub fn sync(&mut self) -> Result<(), ArrayError> {
+        self.flush_deferred()?;
         self.agree_on_records()?;
         if self.state.mode.is_writable() {
             return self.finish(Durability::Durable);
+        }
+        if self.state.netcdf4.is_some() {
+            return Ok(());
         }
         self.state.reread_records(self.record_info().has_records)?;
         self.set_records(self.state.header.records);
@@ -71,7 +93,8 @@ impl Dataset {
 
     /// Closes the dataset; a new file is finished. Collective.
     pub fn close(mut self) -> Result<(), ArrayError> {
-        let whole = self.agree_on_records().and_then(|()| {
+        let flushed = self.flush_deferred();
+        let whole = flushed.and_then(|()| self.agree_on_records()).and_then(|()| {
             if self.state.mode.is_writable() { self.finish(Durability::Buffered) } else { Ok(()) }
         });
         let Self { state, partitioned, .. } = self;

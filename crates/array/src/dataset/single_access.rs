@@ -18,10 +18,11 @@ impl Dataset {
         access: Result<Access<WriteStream<'_>>, ArrayError>,
     ) -> Result<(), ArrayError> {
         let (request, note) = match &access {
-            Ok(one) => (
-                Ok((&one.placement, Memory::gathered(&one.memory))),
-                u8::from(one.may_be_out_of_range),
-            ),
+            Ok(one) => {
+                let memory =
+                    one.memory.as_memory().unwrap_or_else(|| Memory::gathered(&one.memory));
+                (Ok((&one.placement, memory)), u8::from(one.may_be_out_of_range))
+            }
             Err(error) => (Err(FileError::caller(error.to_string())), 0),
         };
         let done = self.state.file.write_noted(request, note);
@@ -38,8 +39,14 @@ impl Dataset {
     ) -> Result<(), ArrayError> {
         let (request, note) = match &mut access {
             Ok(one) => {
-                let memory = MemoryMut::scattered(&mut one.memory);
-                (Ok((&one.placement, memory)), u8::from(one.may_be_out_of_range))
+                let note = u8::from(one.may_be_out_of_range);
+                let memory = if one.memory.is_plain() {
+                    one.memory.as_memory()
+                } else {
+                    Some(MemoryMut::scattered(&mut one.memory))
+                };
+                let memory = memory.unwrap_or_else(|| (&mut []).into());
+                (Ok((&one.placement, memory)), note)
             }
             Err(error) => (Err(FileError::caller(error.to_string())), 0),
         };

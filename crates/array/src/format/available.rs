@@ -58,7 +58,7 @@ mod tests {
             let mut header = Header::new(Format::Cdf2);
             header.records = 3;
             for (name, len) in [("t", 0), ("x", 5)] {
-                header.dimensions.push(Dimension { name: name.into(), len });
+                header.dimensions.push(Dimension::classic(name, len));
             }
             let shapes: [(Type, &[u32]); 5] = [
                 (Type::Short, &[0, 1]),
@@ -68,14 +68,8 @@ mod tests {
                 (Type::Char, &[0, 1]),
             ];
             for (external, dimensions) in shapes.into_iter().take(if alone { 3 } else { 5 }) {
-                header.variables.push(Variable {
-                    name: format!("v{}", header.variables.len()),
-                    dimensions: dimensions.to_vec(),
-                    attributes: Vec::new(),
-                    external,
-                    stated_size: 0,
-                    begin: 0,
-                });
+                let name = format!("v{}", header.variables.len());
+                header.variables.push(Variable::new(name, external, dimensions.to_vec()));
             }
             header.arrange(&super::super::Alignment::default(), None).unwrap();
             for len in 0..=header.end().unwrap() + 9 {

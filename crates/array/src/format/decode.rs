@@ -52,11 +52,10 @@ pub(super) fn decode(bytes: &[u8], file_len: u64, report: OnProblem<'_>) -> Deco
     let format = magic(bytes, report)?;
     let mut reader = HeaderReader::new(bytes, format, file_len, &mut *report);
     let header = Header {
-        format,
         records: records(&mut reader)?,
         dimensions: dimensions(&mut reader)?,
         attributes: attributes(&mut reader)?,
-        variables: Vec::new(),
+        ..Header::new(format)
     };
     let (variables, places) = variables(&mut reader, &header)?;
     let len = reader.at();
@@ -106,7 +105,7 @@ fn records(reader: &mut HeaderReader<'_, '_>) -> DecodeResult<u64> {
     let records = reader.number()?;
     let streaming = match reader.format {
         Format::Cdf1 | Format::Cdf2 => u64::from(u32::MAX),
-        Format::Cdf5 => u64::MAX,
+        _ => u64::MAX,
     };
     if records == streaming {
         return Ok(Header::STREAMING);
@@ -187,7 +186,7 @@ fn dimensions(reader: &mut HeaderReader<'_, '_>) -> DecodeResult<Vec<Dimension>>
             let format = reader.format;
             reader.report(at, Problem::Length { name: name.clone(), len, format })?;
         }
-        dimensions.push(Dimension { name, len });
+        dimensions.push(Dimension::classic(name, len));
     }
     Ok(dimensions)
 }
@@ -243,7 +242,12 @@ fn variables(
         let stated_size = reader.number()?;
         places.push(reader.at());
         let begin = reader.offset()?;
-        let variable = Variable { name, dimensions, attributes, external, stated_size, begin };
+        let variable = Variable {
+            attributes,
+            stated_size,
+            begin,
+            ..Variable::new(name, external, dimensions)
+        };
         if let Some(size) = header.slab_size(&variable)
             && let Some(size) = header.size_to_state(size)
             && size != stated_size

@@ -87,7 +87,7 @@ impl HeaderWriter {
     fn number(&mut self, number: u64) {
         match self.format {
             Format::Cdf1 | Format::Cdf2 => self.word(u32::try_from(number).unwrap_or(u32::MAX)),
-            Format::Cdf5 => self.bytes.extend(number.to_be_bytes()),
+            _ => self.bytes.extend(number.to_be_bytes()),
         }
     }
 
@@ -137,7 +137,7 @@ impl HeaderWriter {
         self.number(variable.stated_size);
         match self.format {
             Format::Cdf1 => self.word(u32::try_from(variable.begin).unwrap_or(u32::MAX)),
-            Format::Cdf2 | Format::Cdf5 => self.bytes.extend(variable.begin.to_be_bytes()),
+            _ => self.bytes.extend(variable.begin.to_be_bytes()),
         }
     }
 }

@@ -1,9 +1,9 @@
-//! [`Format`] and [`Type`]: the classic formats and their external types.
+//! [`Format`] and [`Type`]: the formats of netCDF files and their external types.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// One of the netCDF classic formats.
+/// One of the formats of netCDF files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Format {
     /// Classic: offsets of 32 bits.
@@ -12,19 +12,40 @@ pub enum Format {
     Cdf2,
     /// 64-bit data: offsets and sizes of 64 bits, and unsigned and 64-bit types.
     Cdf5,
+    /// HDF5 with the conventions of netCDF-4: groups, chunks, filters, several unlimited
+    /// dimensions.
+    Netcdf4,
+    /// The same, restricted to what the classic formats can define (`NC_CLASSIC_MODEL`).
+    Netcdf4Classic,
 }
 
 impl Format {
-    /// The version byte after `CDF` in a file.
+    /// All formats.
+    pub const ALL: [Self; 5] =
+        [Self::Cdf1, Self::Cdf2, Self::Cdf5, Self::Netcdf4, Self::Netcdf4Classic];
+
+    /// Whether a file of the format is an HDF5 file.
+    pub const fn is_hdf5(self) -> bool {
+        matches!(self, Self::Netcdf4 | Self::Netcdf4Classic)
+    }
+
+    /// Whether definitions are limited to those of the classic model: one group, and one unlimited
+    /// dimension that is the first of its variables.
+    pub const fn is_classic_model(self) -> bool {
+        !matches!(self, Self::Netcdf4)
+    }
+
+    /// The version byte after `CDF` in a file; 4 for HDF5 files, which have another magic number.
     pub const fn version(self) -> u8 {
         match self {
             Self::Cdf1 => 1,
             Self::Cdf2 => 2,
+            Self::Netcdf4 | Self::Netcdf4Classic => 4,
             Self::Cdf5 => 5,
         }
     }
 
-    /// The format with that version byte.
+    /// The classic format with that version byte.
     pub const fn from_version(version: u8) -> Option<Self> {
         match version {
             1 => Some(Self::Cdf1),
@@ -36,10 +57,13 @@ impl Format {
 
     /// The magic number of a file.
     pub const fn magic(self) -> [u8; 4] {
-        [b'C', b'D', b'F', self.version()]
+        match self {
+            Self::Netcdf4 | Self::Netcdf4Classic => *b"\x89HDF",
+            _ => [b'C', b'D', b'F', self.version()],
+        }
     }
 
-    /// The magic number of an unfinished file, which no other reader accepts.
+    /// The magic number of an unfinished classic file, which no other reader accepts.
     pub const fn unfinished_magic(self) -> [u8; 4] {
         [b'c', b'd', b'f', self.version()]
     }
@@ -49,7 +73,7 @@ impl Format {
         match self {
             Self::Cdf1 => i32::MAX as u64 - 3,
             Self::Cdf2 => u32::MAX as u64 - 3,
-            Self::Cdf5 => i64::MAX as u64 - 3,
+            Self::Cdf5 | Self::Netcdf4 | Self::Netcdf4Classic => i64::MAX as u64 - 3,
         }
     }
 
@@ -62,7 +86,7 @@ impl Format {
     pub const fn max_begin(self) -> u64 {
         match self {
             Self::Cdf1 => i32::MAX as u64,
-            Self::Cdf2 | Self::Cdf5 => i64::MAX as u64,
+            _ => i64::MAX as u64,
         }
     }
 
@@ -70,7 +94,7 @@ impl Format {
     pub const fn max_records(self) -> u64 {
         match self {
             Self::Cdf1 | Self::Cdf2 => u32::MAX as u64 - 1,
-            Self::Cdf5 => i64::MAX as u64,
+            _ => i64::MAX as u64,
         }
     }
 
@@ -78,7 +102,7 @@ impl Format {
     pub(super) const fn number_len(self) -> u64 {
         match self {
             Self::Cdf1 | Self::Cdf2 => 4,
-            Self::Cdf5 => 8,
+            _ => 8,
         }
     }
 
@@ -86,7 +110,7 @@ impl Format {
     pub(super) const fn offset_len(self) -> u64 {
         match self {
             Self::Cdf1 => 4,
-            Self::Cdf2 | Self::Cdf5 => 8,
+            _ => 8,
         }
     }
 
@@ -96,13 +120,18 @@ impl Format {
             Self::Cdf1 => "classic",
             Self::Cdf2 => "64-bit offset",
             Self::Cdf5 => "cdf5",
+            Self::Netcdf4 => "netCDF-4",
+            Self::Netcdf4Classic => "netCDF-4 classic model",
         }
     }
 }
 
 impl fmt::Display for Format {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "CDF-{}", self.version())
+        match self {
+            Self::Netcdf4 | Self::Netcdf4Classic => f.pad(self.kind()),
+            _ => write!(f, "CDF-{}", self.version()),
+        }
     }
 }
 
@@ -111,10 +140,17 @@ impl FromStr for Format {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let lower = text.to_ascii_lowercase();
+        match lower.as_str() {
+            "netcdf4" | "netcdf-4" | "nc4" => return Ok(Self::Netcdf4),
+            "netcdf4-classic" | "netcdf-4-classic" | "nc7" => return Ok(Self::Netcdf4Classic),
+            _ => {}
+        }
         let digits = lower.trim_start_matches("cdf").trim_start_matches('-');
         match digits.parse().ok().and_then(Self::from_version) {
             Some(format) => Ok(format),
-            None => Err(format!("'{text}' is no format; there are cdf1, cdf2 and cdf5")),
+            None => Err(format!(
+                "'{text}' is no format; there are cdf1, cdf2, cdf5, netcdf4 and netcdf4-classic"
+            )),
         }
     }
 }
@@ -134,7 +170,7 @@ pub enum Type {
     Float = 5,
     /// 64-bit floating point.
     Double = 6,
-    /// 8-bit unsigned integer; CDF-5 only, as are those below.
+    /// 8-bit unsigned integer; CDF-5 and netCDF-4 only, as are those below.
     UByte = 7,
     /// 16-bit unsigned integer.
     UShort = 8,
@@ -204,7 +240,7 @@ impl Type {
 
     /// Whether a format has the type.
     pub const fn is_in(self, format: Format) -> bool {
-        matches!(format, Format::Cdf5) || (self as u32) <= 6
+        matches!(format, Format::Cdf5 | Format::Netcdf4) || (self as u32) <= 6
     }
 }
 

@@ -175,7 +175,7 @@ fn scalar_note(logical: &Header, variable: &Variable, division: &Division) -> St
 /// Whether the name of an attribute is reserved in partitioned datasets.
 pub(crate) fn is_reserved(name: &str, owner: Owner) -> bool {
     match owner {
-        Owner::Global => is_reserved_global(name),
+        Owner::Global | Owner::Group(_) => is_reserved_global(name),
         Owner::Variable(_) => is_reserved_of_variable(name),
     }
 }
@@ -316,7 +316,7 @@ impl PartitionDimensions<'_> {
         let whole = &self.logical.dimensions[id as usize];
         self.list.push(match divided {
             None => whole.clone(),
-            Some((len, name)) => Dimension { name: name.into(), len },
+            Some((len, name)) => Dimension::classic(name, len),
         });
         own
     }

@@ -47,6 +47,7 @@ impl Dataset {
             placement,
             hyperslab: None,
             records: 0,
+            growth: Vec::new(),
             may_be_out_of_range: false,
             memory,
         })

@@ -233,7 +233,7 @@ mod tests {
     fn master(len: u64, count: u64, position: usize) -> (Header, Vec<Range<u64>>) {
         let mut header = Header::new(Format::Cdf2);
         for (name, len) in [("x", 3), ("y", len)] {
-            header.dimensions.push(Dimension { name: name.into(), len });
+            header.dimensions.push(Dimension::classic(name, len));
         }
         let dimensions = if position == 0 { [1, 0] } else { [0, 1] };
         // The ranges that PnetCDF chooses.
@@ -254,12 +254,10 @@ mod tests {
             attributes.push(attribute(&range_of("x", k), &[0, 2]));
         }
         header.variables.push(Variable {
-            name: "v".into(),
-            dimensions: Vec::new(),
             attributes,
-            external: Type::Float,
             stated_size: 4,
             begin: 1000,
+            ..Variable::new("v", Type::Float, Vec::new())
         });
         header.attributes = vec![attribute("title", &[7]), attribute(COUNT, &[count as i32])];
         (header, ranges)

@@ -9,12 +9,8 @@ use crate::format::{Alignment, Attribute, Dimension, Format, Type, Values, Varia
 
 fn variable(name: &str, dimensions: &[u32]) -> Variable {
     Variable {
-        name: name.into(),
-        dimensions: dimensions.to_vec(),
         attributes: vec![Attribute { name: "units".into(), values: "K".into() }],
-        external: Type::Float,
-        stated_size: 0,
-        begin: 0,
+        ..Variable::new(name, Type::Float, dimensions.to_vec())
     }
 }
 
@@ -22,7 +18,7 @@ fn variable(name: &str, dimensions: &[u32]) -> Variable {
 fn header(variables: &[(&str, &[u32])]) -> Header {
     let mut header = Header::new(Format::Cdf5);
     for (name, len) in [("time", 0), ("z", 3), ("y", 10), ("x", 7)] {
-        header.dimensions.push(Dimension { name: name.into(), len });
+        header.dimensions.push(Dimension::classic(name, len));
     }
     header.attributes.push(Attribute { name: "title".into(), values: "a test".into() });
     header.variables = variables.iter().map(|(name, dims)| variable(name, dims)).collect();
@@ -113,7 +109,7 @@ fn a_variable_says_along_which_dimension() {
 #[test]
 fn dimensions_that_are_also_used_whole_get_another_name() {
     let mut header = header(&[("a", &[2, 3]), ("b", &[3, 2])]);
-    header.dimensions.push(Dimension { name: "y_part".into(), len: 9 });
+    header.dimensions.push(Dimension::classic("y_part", 9));
     let scheme = PartitionScheme::new(&header, &asked(), 2).unwrap().unwrap();
     let part = part_of(&header, &scheme, 1);
     let names: Vec<_> = part.dimensions.iter().map(|it| (it.name.as_str(), it.len)).collect();
@@ -124,7 +120,7 @@ fn dimensions_that_are_also_used_whole_get_another_name() {
     header.variables.pop();
     let scheme = PartitionScheme::new(&header, &asked(), 2).unwrap().unwrap();
     let part = part_of(&header, &scheme, 0);
-    assert_eq!(part.dimensions[0], Dimension { name: "y".into(), len: 5 });
+    assert_eq!(part.dimensions[0], Dimension::classic("y", 5));
     // A square matrix is divided along one of its two.
     let square = Header { variables: vec![variable("m", &[2, 2])], ..header };
     let scheme = PartitionScheme::new(&square, &asked(), 2).unwrap().unwrap();
@@ -197,9 +193,9 @@ fn headers_strategy() -> impl Strategy<Value = (Header, Partitioning, u64)> {
         |(dims, variables, format, min_ndims, count, records)| {
             let mut header = Header::new(format);
             header.records = records;
-            header.dimensions.push(Dimension { name: "time".into(), len: 0 });
+            header.dimensions.push(Dimension::classic("time", 0));
             for (i, &len) in dims.iter().enumerate() {
-                header.dimensions.push(Dimension { name: format!("d{i}"), len });
+                header.dimensions.push(Dimension::classic(format!("d{i}"), len));
             }
             header.attributes.push(Attribute { name: "title".into(), values: "a".into() });
             for (i, (record, own, external)) in variables.into_iter().enumerate() {

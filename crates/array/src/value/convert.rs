@@ -49,36 +49,41 @@ macro_rules! dispatch {
 
 /// Packed elements → their bytes in the file.
 pub(super) fn to_file(conversion: &Conversion, memory: &[u8], file: &mut [u8]) -> InRange {
-    dispatch!(conversion, encode(memory, file, conversion.fill))
+    dispatch!(conversion, encode(memory, file, conversion.fill, conversion.swaps()))
 }
 
 /// Bytes in the file → packed elements.
 pub(super) fn to_memory(conversion: &Conversion, file: &[u8], memory: &mut [u8]) -> InRange {
-    dispatch!(conversion, decode(file, memory))
+    dispatch!(conversion, decode(file, memory, conversion.swaps()))
 }
 
 fn encode<M: FileNumber + Convert<E>, E: FileNumber>(
     memory: &[u8],
     file: &mut [u8],
     fill: [u8; 8],
+    swaps: bool,
 ) -> InRange {
     let fill = E::from_file(fill);
     let mut all = InRange::All;
     let blocks = file.chunks_mut(BLOCK * size_of::<E>());
     for (from, to) in memory.chunks(BLOCK * size_of::<M>()).zip(blocks) {
         all = all.and(convert::<M, E>(from, to, fill));
-        to_big_endian(to, size_of::<E>());
+        reorder(to, size_of::<E>(), swaps);
     }
     all
 }
 
-fn decode<M: FileNumber, E: FileNumber + Convert<M>>(file: &[u8], memory: &mut [u8]) -> InRange {
+fn decode<M: FileNumber, E: FileNumber + Convert<M>>(
+    file: &[u8],
+    memory: &mut [u8],
+    swaps: bool,
+) -> InRange {
     let mut native = [0; BLOCK * size_of::<u64>()];
     let mut all = InRange::All;
     let blocks = memory.chunks_mut(BLOCK * size_of::<M>());
     for (from, to) in file.chunks(BLOCK * size_of::<E>()).zip(blocks) {
         let native = &mut native[..from.len()];
-        copy(from, native, size_of::<E>());
+        copy(from, native, size_of::<E>(), swaps);
         all = all.and(convert::<E, M>(native, to, M::FILL));
     }
     all
@@ -109,18 +114,18 @@ fn convert<F: FileNumber + Convert<T>, T: FileNumber>(
     InRange::NotAll
 }
 
-/// Copies elements between native and big-endian byte order, in either direction.
-pub(super) fn copy(from: &[u8], to: &mut [u8], width: usize) {
-    if cfg!(target_endian = "big") {
-        to.copy_from_slice(from);
-    } else {
+/// Copies elements, with their bytes in the opposite order if `swaps` says so.
+pub(super) fn copy(from: &[u8], to: &mut [u8], width: usize, swaps: bool) {
+    if swaps {
         swap_copy(from, to, width);
+    } else {
+        to.copy_from_slice(from);
     }
 }
 
-/// Converts elements in place between native and big-endian byte order.
-pub(super) fn to_big_endian(bytes: &mut [u8], width: usize) {
-    if cfg!(target_endian = "little") {
+/// Reverses the bytes of elements in place if `swaps` says so.
+pub(super) fn reorder(bytes: &mut [u8], width: usize, swaps: bool) {
+    if swaps {
         swap_in_place(bytes, width);
     }
 }

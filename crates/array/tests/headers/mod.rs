@@ -8,18 +8,11 @@ use striate_array::format::{
 };
 
 pub fn dimension(name: &str, len: u64) -> Dimension {
-    Dimension { name: name.into(), len }
+    Dimension::classic(name, len)
 }
 
 pub fn variable(name: &str, external: Type, dimensions: &[u32]) -> Variable {
-    Variable {
-        name: name.into(),
-        dimensions: dimensions.to_vec(),
-        attributes: Vec::new(),
-        external,
-        stated_size: 0,
-        begin: 0,
-    }
+    Variable::new(name, external, dimensions.to_vec())
 }
 
 pub fn attribute(name: &str, values: impl Into<Values>) -> Attribute {
@@ -81,7 +74,8 @@ fn dimensions() -> impl Strategy<Value = Vec<Dimension>> {
             let mut dimensions: Vec<Dimension> =
                 named.map(|(i, (len, tail))| dimension(&name(i, &tail), len)).collect();
             if has && !dimensions.is_empty() {
-                unlimited.get_mut(&mut dimensions).len = 0;
+                let unlimited = unlimited.get_mut(&mut dimensions);
+                *unlimited = dimension(&unlimited.name, 0);
             }
             dimensions
         },
@@ -137,7 +131,8 @@ pub fn header() -> impl Strategy<Value = Header> {
         (Just((format, dimensions, attributes)), variables, 0_u64..4, alignment())
     });
     defined.prop_map(|((format, dimensions, attributes), variables, records, alignment)| {
-        let mut header = Header { format, records, dimensions, attributes, variables };
+        let mut header =
+            Header { records, dimensions, attributes, variables, ..Header::new(format) };
         if header.record_size() == Some(0) {
             header.records = 0;
         }

@@ -71,6 +71,18 @@ def dump_by_xarray(paths):
                 tell(path, name, variable.values)
 
 
+def dump_by_h5py(paths):
+    import h5py
+    import hdf5plugin  # For zstd.
+
+    for path in paths:
+        with h5py.File(path) as data:
+            for name, variable in data.items():
+                # A dimension without a variable is an empty dataset.
+                if not variable.attrs.get("NAME", b"").startswith(b"This is a netCDF dimension"):
+                    tell(path, name, variable[...])
+
+
 def nans_by_xarray(paths):
     """With fill values decoded, which elements xarray takes for missing."""
     import xarray
@@ -147,7 +159,7 @@ def write_one(path, kind, types, records, all_kinds):
 
 COMMANDS = {
     "dump": dump, "masks": masks, "tail": tail, "write": write,
-    "xarray": dump_by_xarray, "nans": nans_by_xarray,
+    "xarray": dump_by_xarray, "nans": nans_by_xarray, "h5py": dump_by_h5py,
 }
 # Each group of arguments is a command: all of them in one process.
 for group in " ".join(sys.argv[1:]).split(" -- "):

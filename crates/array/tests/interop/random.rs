@@ -9,9 +9,9 @@ use striate_array::{
 };
 use striate_comm::Comm;
 
-use crate::model::{Draw, Expected, MemoryForm, RankSlab, TestNumber, letter, parts};
+use crate::model::{Draw, Expected, MemoryForm, RankSlab, TestNumber, letter, parts, storage};
 use crate::ranks;
-use crate::tools::{ask, assert_valid, hex};
+use crate::tools::{PeerValue, ask, assert_valid, hex};
 use crate::writing::of_type;
 
 const SEEDS: u64 = 48;
@@ -34,14 +34,19 @@ impl RandomDataset {
         unlimited: Option<DimensionId>,
     ) -> Result<(), ArrayError> {
         let draw = &mut self.draw;
-        let all = if define.format() == Format::Cdf5 { 11 } else { 6 };
-        let external = draw.pick(&Type::ALL[..all]);
+        let format = define.format();
+        let types: Vec<Type> = crate::types(format).collect();
+        let external = draw.pick(&types);
         let mut own: Vec<DimensionId> = unlimited.filter(|_| draw.chance(50)).into_iter().collect();
         for _ in 0..draw.below(4) {
             own.push(draw.pick(dimensions));
         }
         let name = format!("v{}", self.names.len());
         let id = define.variable(&name, external, &own)?;
+        if format.is_hdf5() {
+            let storage = storage(draw, define.header(), id.index());
+            define.storage(id, storage)?;
+        }
         let mut expected = Expected::new(define.header(), id.index());
         if draw.chance(25) {
             define.fill(id, true);
@@ -59,15 +64,15 @@ impl RandomDataset {
     fn draw_parts(&mut self, variable: usize, op: u64) -> Vec<RankSlab> {
         let expected = &self.model[variable];
         let mut shape = expected.shape.clone();
-        if expected.is_record {
+        if expected.grows() {
             shape[0] = (shape[0] + self.draw.below(3)).max(1);
         }
         let parts = parts(&mut self.draw, &shape, self.comm.size() as u64);
         let touched: Vec<Vec<u64>> = parts.iter().flat_map(RankSlab::indices).collect();
-        if self.model[variable].is_record {
+        if let Some(&(time, true)) = self.model[variable].dimensions.first() {
             let records = touched.iter().map(|index| index[0] + 1).max().unwrap_or(0);
             for expected in &mut self.model {
-                expected.grow(records);
+                expected.grow(time, records);
             }
         }
         for index in &touched {
@@ -80,14 +85,14 @@ impl RandomDataset {
 
     fn put(&mut self, data: &mut Dataset, op: u64) -> Result<(), ArrayError> {
         let variable = self.draw.below(self.model.len() as u64) as usize;
-        let fills = self.model.iter().any(|one| one.is_record && one.fill.is_some());
+        let fills = self.model.iter().any(|one| one.grows() && one.fill.is_some());
         let parts = self.draw_parts(variable, op);
         let part = &parts[self.comm.rank()];
         let form = MemoryForm::draw(&mut self.draw, part.count.len());
         let values: Vec<i64> = part.indices().iter().map(|index| value(op, index)).collect();
         let call = self.draw.below(4);
-        // Independent calls cannot add records in fill mode.
-        let call = if fills && call == 1 { 0 } else { call };
+        // Independent calls cannot add records in fill mode, nor to a netCDF-4 file.
+        let call = if (fills || data.header().format.is_hdf5()) && call == 1 { 0 } else { call };
         let id = data.variables().nth(variable).unwrap();
         let memory = self.draw.below(3);
         match (self.model[variable].external, memory) {
@@ -127,10 +132,15 @@ fn put_as<T: TestNumber>(
     data.wait_all(pending)
 }
 
-fn write(comm: &Arc<dyn Comm>, path: &Path, seed: u64) -> Result<RandomDataset, ArrayError> {
+fn write(
+    comm: &Arc<dyn Comm>,
+    path: &Path,
+    seed: u64,
+    formats: &[Format],
+) -> Result<RandomDataset, ArrayError> {
     let (names, model) = (Vec::new(), Vec::new());
     let mut dataset = RandomDataset { draw: Draw::new(seed), comm: Arc::clone(comm), names, model };
-    let format = dataset.draw.pick(&crate::FORMATS);
+    let format = dataset.draw.pick(formats);
     let mut define = Dataset::create(comm, path, format, &Options::default())?;
     let mut dimensions = Vec::new();
     for i in 0..=dataset.draw.below(3) {
@@ -157,19 +167,40 @@ fn write(comm: &Arc<dyn Comm>, path: &Path, seed: u64) -> Result<RandomDataset, 
 
 #[test]
 fn random_datasets_agree_with_the_model() {
+    compare(&crate::FORMATS);
+}
+
+#[test]
+fn random_netcdf4_datasets_agree_with_the_model() {
+    compare(&[Format::Netcdf4, Format::Netcdf4Classic]);
+}
+
+fn compare(formats: &[Format]) {
     let directory = tempfile::tempdir().unwrap();
     let mut datasets = Vec::new();
     for seed in 0..SEEDS {
         let path = directory.path().join(format!("{seed}.nc"));
         let count = 1 + seed as usize % 5;
-        datasets.push(ranks(count, |comm| write(&comm, &path, seed)).remove(0));
-        assert_valid(&path);
+        datasets.push(ranks(count, |comm| write(&comm, &path, seed, formats)).remove(0));
+        if formats == crate::FORMATS {
+            assert_valid(&path);
+        }
     }
     let paths: Vec<PathBuf> =
         (0..SEEDS).map(|seed| directory.path().join(format!("{seed}.nc"))).collect();
-    let listed = ask(&[("dump", &paths)]);
     let mut compared = 0;
-    for (path, dataset) in paths.iter().zip(&datasets) {
+    let peers: &[&str] = if formats == crate::FORMATS { &["dump"] } else { &["dump", "h5py"] };
+    for how in peers {
+        compared += compare_listed(&ask(&[(how, &paths)]), &paths, &datasets);
+    }
+    println!("{compared} elements of {SEEDS} datasets");
+    assert!(compared > 2000, "{compared}");
+}
+
+/// Compares what a peer has read with the models; returns the number of elements.
+fn compare_listed(listed: &[PeerValue], paths: &[PathBuf], datasets: &[RandomDataset]) -> usize {
+    let mut compared = 0;
+    for (path, dataset) in paths.iter().zip(datasets) {
         for (name, expected) in dataset.names.iter().zip(&dataset.model) {
             let found = listed.iter().find(|one| one.file == *path && one.what == *name);
             let found = found.unwrap_or_else(|| panic!("{}: no {name}", path.display()));
@@ -186,6 +217,5 @@ fn random_datasets_agree_with_the_model() {
             }
         }
     }
-    println!("{compared} elements of {SEEDS} datasets");
-    assert!(compared > 2000, "{compared}");
+    compared
 }

@@ -171,6 +171,8 @@ const fn nco_flag(format: Format) -> &'static str {
         Format::Cdf1 => "-3",
         Format::Cdf2 => "-6",
         Format::Cdf5 => "-5",
+        Format::Netcdf4 => "-4",
+        Format::Netcdf4Classic => "-7",
     }
 }
 
@@ -232,4 +234,50 @@ fn assert_holds_but_attributes(listed: &[PeerValue]) {
         }
         data.close()
     });
+}
+
+/// A file that netCDF-C has only defined: its variables get their places when they are written.
+#[test]
+fn files_that_were_only_defined_are_written() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("defined.nc");
+    // In no-fill mode nothing has a place.
+    let script = "import netCDF4, sys\n\
+                  with netCDF4.Dataset(sys.argv[1], 'w') as data:\n\
+                  \x20   data.set_fill_off()\n\
+                  \x20   data.createDimension('x', 6)\n\
+                  \x20   data.createDimension('t', None)\n\
+                  \x20   for name, kind, of in (('a', 'i4', ('x',)), ('b', 'i2', ('x',)), ('c', 'f4', ('t', 'x'))):\n\
+                  \x20       data.createVariable(name, kind, of)\n\
+                  \x20   data.createVariable('words', str, ('x',))[0] = 'one'\n";
+    let made = std::process::Command::new(crate::tools::python())
+        .args(["-c", script, path.to_str().unwrap()])
+        .status();
+    assert!(made.unwrap().success());
+    crate::ranks(3, |comm| {
+        let (rank, options) = (comm.rank() as u64, striate_array::Options::default());
+        let mode = striate_array::OpenMode::ReadWrite;
+        let mut data = striate_array::Dataset::open(&comm, &path, mode, &options)?;
+        assert_eq!(data.hidden().len(), 1, "{:?}", data.hidden());
+        let slab = Slab::new(&[2 * rank], &[2]);
+        for name in ["a", "b"] {
+            let variable = data.variable(name)?;
+            assert!(data.put(variable, &slab, &[1_i32, 2]).is_err() || comm.size() == 1);
+            data.put_all(variable, &slab, &[rank as i32, 7])?;
+        }
+        let series = data.variable("c")?;
+        let slab = Slab::new(&[0, 2 * rank], &[2, 2]);
+        data.put_all(series, &slab, &[1.5_f32, 2.5, 3.5, rank as f32])?;
+        data.close()
+    });
+    let script = "import netCDF4, sys\n\
+                  with netCDF4.Dataset(sys.argv[1]) as data:\n\
+                  \x20   assert list(data['a'][:]) == [0, 7, 1, 7, 2, 7], data['a'][:]\n\
+                  \x20   assert list(data['b'][:]) == [0, 7, 1, 7, 2, 7]\n\
+                  \x20   assert data['c'][:].tolist() == [[1.5, 2.5] * 3, [3.5, 0, 3.5, 1, 3.5, 2]]\n\
+                  \x20   assert data['words'][0] == 'one'\n";
+    let read = std::process::Command::new(crate::tools::python())
+        .args(["-c", script, path.to_str().unwrap()])
+        .status();
+    assert!(read.unwrap().success());
 }

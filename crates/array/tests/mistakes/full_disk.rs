@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use striate_array::{Format, OpenMode, Options, Owner, Slab, Type};
+use striate_array::format::{ChunkFilter, StorageLayout, StorageOptions};
+use striate_array::{Format, OpenMode, Options, Owner, Slab, Type, Values};
 
 use crate::small_disk::small_disk;
 use crate::{
@@ -136,4 +137,52 @@ fn a_redefinition_that_does_not_fit() {
         data.close()
     });
     assert_valid(&path);
+}
+
+/// Filtered chunks are written beside the old ones until the disk is full: the last whole state
+/// stays, for this dataset and for the next one that opens the file.
+#[test]
+fn filtered_chunks() {
+    let Some(disk) = small_disk("full_disk::filtered_chunks") else { return };
+    let path = disk.join("filtered.nc");
+    let chunk = 64 << 10;
+    ranks(2, |comm| {
+        let options = Options::default();
+        let mut define = striate_array::Dataset::create(&comm, &path, Format::Netcdf4, &options)?;
+        let x = define.dimension("x", 4 * chunk)?;
+        let v = define.variable("v", Type::Byte, &[x])?;
+        define.storage(
+            v,
+            StorageOptions {
+                layout: StorageLayout::Chunked(vec![chunk]),
+                filters: vec![ChunkFilter::Fletcher32],
+                ..StorageOptions::default()
+            },
+        )?;
+        let mut data = define.end()?;
+        let mine = Slab::new(&[2 * chunk * comm.rank() as u64], &[2 * chunk]);
+        let mut last = 0_i8;
+        let error = loop {
+            let bytes = vec![last + 1; 2 * chunk as usize];
+            match data.put_all(v, &mine, &bytes).and_then(|()| data.sync()) {
+                Ok(()) => last += 1,
+                Err(error) => break error.to_string(),
+            }
+        };
+        assert_full(&error);
+        assert!(last > 0);
+        let whole = |values: Values| {
+            let Values::Byte(values) = values else { panic!("{values:?}") };
+            let first = values[0];
+            assert!(values.iter().all(|value| *value == first), "a mixture");
+            assert!([last, last + 1].contains(&first), "{first} instead of {last}");
+        };
+        whole(data.values(v, &Slab::all())?);
+        // There may be no space for the end either.
+        let _ = data.close();
+        comm.barrier()?;
+        let mut data = striate_array::Dataset::open(&comm, &path, OpenMode::ReadOnly, &options)?;
+        whole(data.values(v, &Slab::all())?);
+        data.close()
+    });
 }

@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test binary uses a part")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use striate_array::format::{Header, Type};
+use striate_array::format::{ByteOrder, ChunkFilter, Header, StorageLayout, StorageOptions, Type};
 use striate_array::{Char, Sink, Slab, Source, Value};
 use striate_datatype::{Datatype, Order};
 use striate_testing::splitmix::SplitMix64;
@@ -128,9 +128,10 @@ pub(crate) fn parts(draw: &mut Draw, shape: &[u64], ranks: u64) -> Vec<RankSlab>
 #[derive(Clone, Debug)]
 pub(crate) struct Expected {
     pub(crate) external: Type,
-    /// For a record variable, the first length is the number of records of the model.
+    /// The lengths of unlimited dimensions are those of the model.
     pub(crate) shape: Vec<u64>,
-    pub(crate) is_record: bool,
+    /// The numbers of its dimensions, and whether they are unlimited.
+    pub(crate) dimensions: Vec<(u32, bool)>,
     /// `None` was never written: any value is accepted, unless it is filled.
     pub(crate) values: Vec<Option<i64>>,
     pub(crate) fill: Option<i64>,
@@ -141,8 +142,16 @@ impl Expected {
         let variable = &header.variables[index];
         let shape = header.shape(variable);
         let values = vec![None; shape.iter().product::<u64>() as usize];
-        let is_record = header.is_record(variable);
-        Self { external: variable.external, shape, is_record, values, fill: None }
+        let dimensions = variable.dimensions.iter();
+        let dimensions = dimensions
+            .map(|&dimension| (dimension, header.dimensions[dimension as usize].is_unlimited()))
+            .collect();
+        Self { external: variable.external, shape, dimensions, values, fill: None }
+    }
+
+    /// Whether it can grow.
+    pub(crate) fn grows(&self) -> bool {
+        self.dimensions.iter().any(|&(_, unlimited)| unlimited)
     }
 
     pub(crate) fn at(&self, index: &[u64]) -> usize {
@@ -150,13 +159,51 @@ impl Expected {
         index.iter().zip(&self.shape).fold(0, next) as usize
     }
 
-    pub(crate) fn grow(&mut self, records: u64) {
-        if self.is_record && records > self.shape[0] {
-            self.shape[0] = records;
-            let len = self.shape.iter().product::<u64>() as usize;
-            self.values.resize(len, self.fill);
+    /// Makes a dimension longer, if the variable has it.
+    pub(crate) fn grow(&mut self, dimension: u32, len: u64) {
+        let mut new = self.clone();
+        for (own, &(number, _)) in new.shape.iter_mut().zip(&self.dimensions) {
+            if number == dimension {
+                *own = (*own).max(len);
+            }
+        }
+        if new.shape == self.shape {
+            return;
+        }
+        new.values = vec![self.fill; new.shape.iter().product::<u64>() as usize];
+        for index in each_index(&self.shape) {
+            let at = new.at(&index);
+            new.values[at] = self.values[self.at(&index)];
+        }
+        *self = new;
+    }
+}
+
+/// Draws how a variable of a netCDF-4 file is stored.
+pub(crate) fn storage(draw: &mut Draw, header: &Header, variable: usize) -> StorageOptions {
+    let dimensions = &header.variables[variable].dimensions;
+    let byte_order = draw.pick(&[ByteOrder::Little, ByteOrder::Little, ByteOrder::Big]);
+    let mut storage = StorageOptions { byte_order, ..StorageOptions::default() };
+    if dimensions.is_empty() {
+        return storage;
+    }
+    if draw.chance(60) {
+        let shape = dimensions.iter().map(|&dimension| {
+            let dimension = &header.dimensions[dimension as usize];
+            1 + draw.below(if dimension.is_unlimited() { 3 } else { dimension.len })
+        });
+        storage.layout = StorageLayout::Chunked(shape.collect());
+    }
+    if draw.chance(40) {
+        if draw.chance(50) {
+            storage.filters.push(ChunkFilter::Shuffle);
+        }
+        storage.filters.push(draw.pick(&[ChunkFilter::Deflate(1), ChunkFilter::Zstd(1)]));
+        if draw.chance(30) {
+            storage.filters.push(ChunkFilter::Fletcher32);
         }
     }
+    storage
 }
 
 /// Numbers in memory.

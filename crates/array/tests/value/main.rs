@@ -7,6 +7,7 @@ mod edges;
 mod peer;
 mod twin;
 
+use striate_array::format::ByteOrder;
 use striate_array::value::{Char, Conversion, InRange, Kind, Value, default_fill};
 use striate_array::{Format, Type};
 use twin::ExactNumber;
@@ -20,10 +21,15 @@ pub(crate) fn conversions() -> impl Iterator<Item = Conversion> {
     FORMATS.into_iter().flat_map(|format| {
         Type::ALL.into_iter().filter(move |external| external.is_in(format)).flat_map(
             move |external| {
-                twin::KINDS
-                    .into_iter()
-                    .filter(move |memory| memory.converts(external))
-                    .map(move |memory| Conversion { memory, external, format, fill: FILL })
+                twin::KINDS.into_iter().filter(move |memory| memory.converts(external)).map(
+                    move |memory| Conversion {
+                        memory,
+                        external,
+                        format,
+                        fill: FILL,
+                        byte_order: ByteOrder::Big,
+                    },
+                )
             },
         )
     })
@@ -111,8 +117,13 @@ fn decodes_as_the_twin_does() {
 #[test]
 fn a_single_value_out_of_range_is_found_at_any_position() {
     let fill = default_fill(Type::Short);
-    let conversion =
-        Conversion { memory: Kind::F64, external: Type::Short, format: Format::Cdf1, fill };
+    let conversion = Conversion {
+        memory: Kind::F64,
+        external: Type::Short,
+        format: Format::Cdf1,
+        fill,
+        byte_order: ByteOrder::Big,
+    };
     for at in [None, Some(0), Some(1), Some(1023), Some(1024), Some(2047), Some(4999)] {
         let mut memory: Vec<f64> = (0..5000).map(f64::from).collect();
         if let Some(at) = at {
@@ -149,8 +160,13 @@ fn conversion_in_place_exists_exactly_for_types_with_the_same_bits() {
 
 #[test]
 fn text_is_copied() {
-    let conversion =
-        Conversion { memory: Char::KIND, external: Type::Char, format: Format::Cdf1, fill: FILL };
+    let conversion = Conversion {
+        memory: Char::KIND,
+        external: Type::Char,
+        format: Format::Cdf1,
+        fill: FILL,
+        byte_order: ByteOrder::Big,
+    };
     let text: Vec<u8> = (0..=255).collect();
     let mut file = vec![0; 256];
     assert_eq!(conversion.encode(&text, &mut file), InRange::All);
@@ -188,7 +204,12 @@ fn default_fill_values_are_those_of_netcdf() {
 #[test]
 #[should_panic(expected = "not equally many elements")]
 fn slices_of_different_counts_are_refused() {
-    let conversion =
-        Conversion { memory: Kind::F64, external: Type::Short, format: Format::Cdf1, fill: FILL };
+    let conversion = Conversion {
+        memory: Kind::F64,
+        external: Type::Short,
+        format: Format::Cdf1,
+        fill: FILL,
+        byte_order: ByteOrder::Big,
+    };
     let _ = conversion.encode(&[0; 16], &mut [0; 6]);
 }

@@ -153,6 +153,7 @@ pub(super) fn engine<'b>(
 ) -> Result<Box<dyn ArrayEngine + 'b>, ArrayEngineError> {
     match api {
         ArrayApi::Striate => Ok(Box::new(striate::DatasetEngine::new(context.clone(), None)?)),
+        ArrayApi::StriateNetcdf4 => Ok(Box::new(striate::DatasetEngine::netcdf4(context.clone())?)),
         ArrayApi::Layout(layout) => {
             Ok(Box::new(striate::DatasetEngine::new(context.clone(), Some(layout))?))
         }
@@ -165,7 +166,7 @@ pub(super) fn engine<'b>(
 /// Why an API cannot be used in this program, if it cannot.
 pub(super) fn absence(api: ArrayApi) -> Option<&'static str> {
     match api {
-        ArrayApi::Striate | ArrayApi::Layout(_) | ArrayApi::Raw => None,
+        ArrayApi::Striate | ArrayApi::StriateNetcdf4 | ArrayApi::Layout(_) | ArrayApi::Raw => None,
         ArrayApi::Pnetcdf(_) => pnetcdf::ABSENCE,
         ArrayApi::Netcdf => netcdf::ABSENCE,
     }
@@ -174,7 +175,7 @@ pub(super) fn absence(api: ArrayApi) -> Option<&'static str> {
 /// The words that a library has for itself, if it exists.
 pub(super) fn version(api: ArrayApi) -> Option<String> {
     match api {
-        ArrayApi::Striate | ArrayApi::Layout(_) | ArrayApi::Raw => None,
+        ArrayApi::Striate | ArrayApi::StriateNetcdf4 | ArrayApi::Layout(_) | ArrayApi::Raw => None,
         ArrayApi::Pnetcdf(_) => pnetcdf::VERSION.map(|version| version()),
         ArrayApi::Netcdf => netcdf::VERSION.map(|version| version()),
     }

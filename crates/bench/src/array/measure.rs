@@ -83,7 +83,7 @@ pub fn run(
             if repetition == 0 && options.verify && contender.makes_datasets() {
                 for (reader, engine) in contenders.iter().zip(&mut engines) {
                     let same = *reader == contender || reader.layout().is_some();
-                    if !same && reader.makes_datasets() {
+                    if !same && reader.reads(contender) {
                         bench.measure(*reader, engine.as_mut(), ops[1], contender)?;
                         series[place].read_by(*reader);
                     }

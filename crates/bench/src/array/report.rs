@@ -248,7 +248,10 @@ fn row(
             && series.api != ArrayApi::Netcdf,
         op,
         scope,
-        format: options.format.to_string(),
+        format: match series.api {
+            ArrayApi::StriateNetcdf4 => striate_array::Format::Netcdf4.to_string(),
+            _ => options.format.to_string(),
+        },
         files: plan.files.len() as u64,
         variables: plan.files.iter().map(|file| file.schema.variables.len() as u64).sum(),
         block: (block > 0).then_some(block),
@@ -286,7 +289,7 @@ fn header_bytes(context: &EngineContext<'_>) -> u64 {
     for file in &context.plan.files {
         let mut header = Header::new(context.options.format);
         for (name, len) in &file.schema.dimensions {
-            header.dimensions.push(Dimension { name: name.clone(), len: *len });
+            header.dimensions.push(Dimension::classic(name.clone(), *len));
         }
         for variable in &file.schema.variables {
             let texts = variable.texts.iter().map(|(name, text)| Attribute {
@@ -297,13 +300,11 @@ fn header_bytes(context: &EngineContext<'_>) -> u64 {
                 name: (*name).to_owned(),
                 values: Values::from(*number),
             });
+            let dimensions = variable.dimensions.iter().map(|&d| d as u32).collect();
+            let external = variable.number.external();
             header.variables.push(Variable {
-                name: variable.name.clone(),
-                dimensions: variable.dimensions.iter().map(|&d| d as u32).collect(),
                 attributes: texts.chain(numbers).collect(),
-                external: variable.number.external(),
-                stated_size: 0,
-                begin: 0,
+                ..Variable::new(variable.name.clone(), external, dimensions)
             });
         }
         bytes += header.encoded_len();
@@ -319,19 +320,21 @@ fn cost(stats: &Stats, ranks: u64) -> Option<Cost> {
 /// Ours over each other: over the fastest of PnetCDF's with a goal, over plain system calls with
 /// another.
 fn ratios(rows: &[ArrayRow], op: ArrayOp, goals: &ArrayGoals) -> Vec<Ratio> {
-    let is_ours = |row: &&ArrayRow| row.api == ArrayApi::Striate.name() && row.layout.is_none();
-    let Some(ours) = rows.iter().find(is_ours) else {
-        return Vec::new();
-    };
+    let ours = [ArrayApi::Striate, ArrayApi::StriateNetcdf4];
+    let ours = ours
+        .iter()
+        .filter_map(|api| rows.iter().find(|row| row.api == api.name() && row.layout.is_none()));
     let peers = rows.iter().filter(|row| row.api.starts_with(ArrayApi::Pnetcdf(None).name()));
     let peer = peers.max_by(|a, b| a.median_mib_s.total_cmp(&b.median_mib_s));
     let of = |api: ArrayApi| rows.iter().find(|row| row.api == api.name());
     let goal = if op.makes() { goals.write } else { goals.read };
     let raw = goals.raw.filter(|_| op.makes());
-    [(peer, goal), (of(ArrayApi::Netcdf), None), (of(ArrayApi::Raw), raw)]
-        .into_iter()
-        .filter_map(|(other, goal)| over(ours, other?, goal))
-        .collect()
+    ours.flat_map(|ours| {
+        [(peer, goal), (of(ArrayApi::Netcdf), None), (of(ArrayApi::Raw), raw)]
+            .into_iter()
+            .filter_map(|(other, goal)| over(ours, other?, goal))
+    })
+    .collect()
 }
 
 fn over(ours: &ArrayRow, other: &ArrayRow, goal: Option<f64>) -> Option<Ratio> {

@@ -213,7 +213,7 @@ pub(in crate::format) fn too_large(header: &Header) -> Vec<LimitError> {
     };
     let excepted = match format {
         Format::Cdf1 | Format::Cdf2 => last_record.or(last_fixed),
-        Format::Cdf5 => None,
+        _ => None,
     };
     let mut errors = Vec::new();
     for (index, variable) in header.variables.iter().enumerate() {

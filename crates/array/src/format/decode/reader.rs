@@ -86,7 +86,7 @@ impl<'b, 'c> HeaderReader<'b, 'c> {
     pub(super) fn number(&mut self) -> DecodeResult<u64> {
         match self.format {
             Format::Cdf1 | Format::Cdf2 => self.word().map(u64::from),
-            Format::Cdf5 => self.double_word(),
+            _ => self.double_word(),
         }
     }
 
@@ -94,7 +94,7 @@ impl<'b, 'c> HeaderReader<'b, 'c> {
     pub(super) fn offset(&mut self) -> DecodeResult<u64> {
         match self.format {
             Format::Cdf1 => self.word().map(u64::from),
-            Format::Cdf2 | Format::Cdf5 => self.double_word(),
+            _ => self.double_word(),
         }
     }
 

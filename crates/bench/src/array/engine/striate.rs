@@ -19,6 +19,7 @@ use crate::array::plan::{Access, FilePlan, MemoryLayout, Schema, number};
 pub(super) struct DatasetEngine<'b> {
     context: EngineContext<'b>,
     layout: Option<Layout>,
+    format: Format,
     options: Options,
     dataset: Option<Dataset>,
     /// What the header has cost when the file was opened.
@@ -44,9 +45,11 @@ impl<'b> DatasetEngine<'b> {
         // What is measured of servers that come and go is of no use to later runs.
         let servers = context.options.targets.as_ref().and_then(|targets| targets.servers.as_ref());
         options.probe.cache = servers.map(|servers| servers.directory().to_path_buf());
+        let format = context.options.format;
         Ok(Self {
             context,
             layout,
+            format,
             options,
             dataset: None,
             before: Stats::default(),
@@ -55,8 +58,9 @@ impl<'b> DatasetEngine<'b> {
         })
     }
 
-    fn format(&self) -> Format {
-        self.context.options.format
+    /// Datasets in netCDF-4 files.
+    pub(super) fn netcdf4(context: EngineContext<'b>) -> Result<Self, ArrayEngineError> {
+        Ok(Self { format: Format::Netcdf4, ..Self::new(context, None)? })
     }
 
     fn define(&mut self, definition: &mut Definition, schema: &Schema) -> Result<(), ArrayError> {
@@ -127,7 +131,7 @@ fn are_apart(calls: &[Access]) -> bool {
 
 impl ArrayEngine for DatasetEngine<'_> {
     fn create(&mut self, path: &Path, file: usize) -> Result<(), ArrayEngineError> {
-        let (comm, format) = (self.context.comm.clone(), self.format());
+        let (comm, format) = (self.context.comm.clone(), self.format);
         let mut definition = Dataset::create(&comm, path, format, &self.options)?;
         self.define(&mut definition, &self.file(file).schema)?;
         let dataset = definition.end()?;

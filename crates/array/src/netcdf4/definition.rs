@@ -1,0 +1,361 @@
+//! From the definitions of a dataset to those of an HDF5 file, and their plan.
+//!
+//! What a program leaves open is decided here, in the same way on all ranks: contiguous or chunks,
+//! the shape of chunks, alignment.
+
+use std::collections::HashMap;
+
+use striate_hdf5::model::{self, Class, Filter};
+use striate_hdf5::netcdf::{
+    AtomicType, AttributeDefinition, DimensionDefinition, FileDefinition, GroupDefinition, Storage,
+    VariableDefinition, VariableFill,
+};
+use striate_hdf5::write::{DataAlignment, Elements, FilePlan, Placement, PlanOptions};
+
+use super::{Netcdf4State, growth, hdf5_error};
+use crate::file_state::{Durability, FileState};
+use crate::format::{
+    Attribute, ByteOrder, ChunkFilter, Header, StorageLayout, Type, Values, Variable,
+};
+use crate::{ArrayError, Options};
+
+/// Room for growth of a variable along its first dimension at most.
+pub(super) const GROWTH_RESERVE: u64 = 16 << 20;
+
+/// Applies new definitions: every variable gets a place, new ones in fill mode are filled, and a
+/// new file becomes one that can be opened. Collective; all ranks have the same definitions.
+pub(crate) fn define(state: &mut FileState, options: &Options) -> Result<(), ArrayError> {
+    let resolved = resolve_layouts(&mut state.header, options);
+    state.agree(resolved)?;
+    let is_new = state.netcdf4.is_none();
+    let old = state.netcdf4.as_ref().map_or(0, |netcdf4| netcdf4.pipelines.len());
+    let (definition, numbers) = file_definition(state);
+    let planned = plan(state, definition, numbers, options);
+    state.agree(planned)?;
+    for variable in old..state.header.variables.len() {
+        if state.filled[variable] {
+            growth::fill_new(state, variable, None)?;
+        }
+    }
+    if is_new {
+        state.unfinished = true;
+        super::commit::finish(state, Durability::Buffered)?;
+        // Until its data is synced or closed, an aborted file is deleted.
+        state.unfinished = true;
+    }
+    Ok(())
+}
+
+fn plan(
+    state: &mut FileState,
+    definition: FileDefinition,
+    numbers: Vec<usize>,
+    options: &Options,
+) -> Result<(), ArrayError> {
+    let mut fills: Vec<Vec<u8>> = Vec::new();
+    let mut hidden = Vec::new();
+    let plan = if let Some(netcdf4) = &mut state.netcdf4 {
+        let redefined = netcdf4.plan.redefine(definition);
+        redefined.map_err(|error| hdf5_error(&state.file, error))?;
+        fills.clone_from(&netcdf4.fills);
+        hidden.clone_from(&netcdf4.hidden);
+        netcdf4.plan.clone()
+    } else {
+        let alignment = DataAlignment {
+            threshold: state.alignment.fixed_from,
+            alignment: state.alignment.fixed,
+        };
+        let options = PlanOptions { alignment, growth_reserve: GROWTH_RESERVE };
+        FilePlan::create(definition, options).map_err(|error| hdf5_error(&state.file, error))?
+    };
+    for (variable, &number) in state.header.variables.iter_mut().zip(&numbers) {
+        variable.begin = match plan.placement(number) {
+            Some(Placement::Contiguous { address: Some(address), .. }) => address.0,
+            _ => 0,
+        };
+    }
+    for variable in fills.len()..numbers.len() {
+        fills.push(fill_element(state, variable));
+    }
+    let mut netcdf4 = Netcdf4State::new(plan, numbers, fills, options);
+    netcdf4.hidden = hidden;
+    state.netcdf4 = Some(Box::new(netcdf4));
+    Ok(())
+}
+
+/// An element of a variable that was never written, as in the file.
+fn fill_element(state: &FileState, variable: usize) -> Vec<u8> {
+    let of = &state.header.variables[variable];
+    let size = of.external.size() as usize;
+    if !state.filled[variable] {
+        return vec![0; size];
+    }
+    let mut element = state.fill_value(variable)[..size].to_vec();
+    if of.storage.byte_order == ByteOrder::Little {
+        element.reverse();
+    }
+    element
+}
+
+/// Decides what the program left open about the storage of variables.
+fn resolve_layouts(header: &mut Header, options: &Options) -> Result<(), ArrayError> {
+    for index in 0..header.variables.len() {
+        let layout = layout_of(header, &header.variables[index], options)?;
+        header.variables[index].storage.layout = layout;
+    }
+    Ok(())
+}
+
+fn layout_of(
+    header: &Header,
+    variable: &Variable,
+    options: &Options,
+) -> Result<StorageLayout, ArrayError> {
+    let refuse = |reason: String| {
+        let what = format!("variable '{}'", header.path(variable.group, &variable.name));
+        Err(ArrayError::Definition { what, reason })
+    };
+    let lengths: Vec<Option<u64>> = variable
+        .dimensions
+        .iter()
+        .map(|&dimension| {
+            let dimension = &header.dimensions[dimension as usize];
+            (!dimension.is_unlimited()).then_some(dimension.len)
+        })
+        .collect();
+    let grows = lengths.contains(&None);
+    let filtered = !variable.storage.filters.is_empty();
+    match &variable.storage.layout {
+        StorageLayout::Contiguous if grows => {
+            refuse("it can grow, so it cannot be contiguous".into())
+        }
+        StorageLayout::Contiguous if filtered => {
+            refuse("it has filters, so it cannot be contiguous".into())
+        }
+        StorageLayout::Chunked(shape) => {
+            if shape.is_empty() || shape.len() != lengths.len() {
+                let (has, given) = (lengths.len(), shape.len());
+                return refuse(format!("a shape of chunks of {given} dimensions for {has}"));
+            }
+            let fits = |(&chunk, &len): (&u64, &Option<u64>)| {
+                chunk > 0 && len.is_none_or(|len| chunk <= len)
+            };
+            if !shape.iter().zip(&lengths).all(fits) {
+                return refuse(format!(
+                    "chunks of {shape:?} elements: they must be at least 1, and not longer than a \
+                     dimension that cannot grow"
+                ));
+            }
+            let bytes = shape
+                .iter()
+                .try_fold(variable.external.size(), |bytes, &len| bytes.checked_mul(len));
+            if bytes.is_none_or(|bytes| bytes > u64::from(u32::MAX)) {
+                return refuse(format!("chunks of {shape:?} elements have 4 GiB or more"));
+            }
+            Ok(StorageLayout::Chunked(shape.clone()))
+        }
+        StorageLayout::Default if lengths.is_empty() && filtered => {
+            refuse("it has no dimensions, so it cannot have filters".into())
+        }
+        StorageLayout::Default if grows || filtered => {
+            let shape = options.chunk_rule.shape(&lengths, variable.external.size());
+            Ok(StorageLayout::Chunked(shape.into_iter().map(u64::from).collect()))
+        }
+        StorageLayout::Contiguous | StorageLayout::Default => Ok(StorageLayout::Contiguous),
+    }
+}
+
+/// The definitions of the file, and the number of each variable. Variables and attributes that a
+/// dataset cannot represent stay as they are.
+fn file_definition(state: &FileState) -> (FileDefinition, Vec<usize>) {
+    let header = &state.header;
+    let base = state.netcdf4.as_ref().map(|netcdf4| netcdf4.plan.definition());
+    let attributes = |of: Option<&[AttributeDefinition]>, wanted: &[Attribute]| {
+        merged(of.unwrap_or_default(), wanted)
+    };
+    let group_attributes = |number: usize| {
+        base.and_then(|base| base.groups.get(number)).map(|group| group.attributes.as_slice())
+    };
+    let mut definition = FileDefinition {
+        classic_model: header.format.is_classic_model(),
+        types: base.map(|base| base.types.clone()).unwrap_or_default(),
+        ..FileDefinition::default()
+    };
+    if let Some(base) = base {
+        definition.properties.clone_from(&base.properties);
+    }
+    definition.groups[0].attributes = attributes(group_attributes(0), &header.attributes);
+    for (group, number) in header.groups.iter().zip(1..) {
+        definition.groups.push(GroupDefinition {
+            name: group.name.as_str().into(),
+            parent: group.parent as usize,
+            attributes: attributes(group_attributes(number), &group.attributes),
+        });
+    }
+    for dimension in &header.dimensions {
+        definition.dimensions.push(DimensionDefinition {
+            group: dimension.group as usize,
+            name: dimension.name.as_str().into(),
+            length: dimension.len,
+            unlimited: dimension.unlimited,
+        });
+    }
+    definition.variables = base.map(|base| base.variables.clone()).unwrap_or_default();
+    let mut numbers =
+        state.netcdf4.as_ref().map(|netcdf4| netcdf4.numbers.clone()).unwrap_or_default();
+    for (index, variable) in header.variables.iter().enumerate() {
+        let mut one = variable_definition(variable, state.filled[index]);
+        let number = *numbers.get(index).unwrap_or(&definition.variables.len());
+        if let Some(old) = definition.variables.get_mut(number) {
+            // Its data stay as they are.
+            old.attributes = attributes(Some(&old.attributes), &variable.attributes);
+            (old.name, old.fill) = (one.name, one.fill);
+        } else {
+            one.attributes = attributes(None, &variable.attributes);
+            definition.variables.push(one);
+            numbers.push(number);
+        }
+    }
+    (definition, numbers)
+}
+
+fn variable_definition(variable: &Variable, filled: bool) -> VariableDefinition {
+    let storage = match &variable.storage.layout {
+        StorageLayout::Chunked(shape) => Storage::Chunked(shape.clone()),
+        _ => Storage::Contiguous,
+    };
+    let order = match variable.storage.byte_order {
+        ByteOrder::Little => model::ByteOrder::Little,
+        ByteOrder::Big => model::ByteOrder::Big,
+    };
+    VariableDefinition {
+        group: variable.group as usize,
+        name: variable.name.as_str().into(),
+        datatype: atomic(variable.external).datatype(order),
+        dimensions: variable.dimensions.iter().map(|&dimension| dimension as usize).collect(),
+        storage,
+        filters: variable
+            .storage
+            .filters
+            .iter()
+            .map(|filter| hdf5_filter(*filter, variable.external))
+            .collect(),
+        fill: if filled { VariableFill::Value } else { VariableFill::Nothing },
+        attributes: Vec::new(),
+    }
+}
+
+/// A filter as the file names it. Compressors may leave out a chunk that they do not make shorter.
+fn hdf5_filter(filter: ChunkFilter, external: Type) -> Filter {
+    let (id, optional, parameters) = match filter {
+        ChunkFilter::Deflate(level) => (1, true, vec![u32::from(level)]),
+        ChunkFilter::Shuffle => (2, true, vec![external.size() as u32]),
+        ChunkFilter::Fletcher32 => (3, false, Vec::new()),
+        ChunkFilter::Zstd(level) => (32015, true, vec![u32::from(level)]),
+        ChunkFilter::Other(id) => (id, false, Vec::new()),
+    };
+    Filter { id, name: "".into(), optional, parameters }
+}
+
+/// A filter that a file names.
+pub(super) fn chunk_filter(filter: &Filter) -> ChunkFilter {
+    let level = || filter.parameters.first().and_then(|&level| u8::try_from(level).ok());
+    match filter.id {
+        1 => ChunkFilter::Deflate(level().unwrap_or(0)),
+        2 => ChunkFilter::Shuffle,
+        3 => ChunkFilter::Fletcher32,
+        32015 => ChunkFilter::Zstd(level().unwrap_or(0)),
+        id => ChunkFilter::Other(id),
+    }
+}
+
+const fn atomic(external: Type) -> AtomicType {
+    match external {
+        Type::Byte => AtomicType::Byte,
+        Type::Char => AtomicType::Char,
+        Type::Short => AtomicType::Short,
+        Type::Int => AtomicType::Int,
+        Type::Float => AtomicType::Float,
+        Type::Double => AtomicType::Double,
+        Type::UByte => AtomicType::UByte,
+        Type::UShort => AtomicType::UShort,
+        Type::UInt => AtomicType::UInt,
+        Type::Int64 => AtomicType::Int64,
+        Type::UInt64 => AtomicType::UInt64,
+    }
+}
+
+/// The attributes of an object: those that are wanted, in their order, and in the place of each
+/// that the file has with the same values that one.
+fn merged(old: &[AttributeDefinition], wanted: &[Attribute]) -> Vec<AttributeDefinition> {
+    let known: HashMap<&str, &AttributeDefinition> =
+        old.iter().filter_map(|attribute| Some((attribute.name.as_str()?, attribute))).collect();
+    let kept = old.iter().filter(|attribute| attribute_values(attribute).is_none()).cloned();
+    let given = wanted.iter().map(|attribute| {
+        let same = known.get(attribute.name.as_str()).filter(|old| {
+            attribute_values(old).is_some_and(|values| values.is_same(&attribute.values))
+        });
+        same.map_or_else(|| attribute_definition(attribute), |&same| same.clone())
+    });
+    kept.chain(given).collect()
+}
+
+fn attribute_definition(attribute: &Attribute) -> AttributeDefinition {
+    let name = attribute.name.as_str();
+    if let Values::Char(text) = &attribute.values {
+        return AttributeDefinition::bytes(name, text);
+    }
+    let external = attribute.values.external();
+    let mut bytes = attribute.values.to_bytes();
+    striate_datatype::swap_in_place(&mut bytes, external.size() as usize);
+    let datatype = atomic(external).datatype(model::ByteOrder::Little);
+    AttributeDefinition::new(name, datatype, Elements::fixed(bytes))
+}
+
+/// The values of an attribute of a file; `None` if a dataset cannot represent them.
+pub(super) fn attribute_values(attribute: &AttributeDefinition) -> Option<Values> {
+    if let Class::VariableString { .. } = attribute.datatype.class {
+        // One string is a text.
+        let is_one = attribute.dataspace.elements() == Some(1);
+        let (_, text) = attribute.elements.heap_value(0).filter(|_| is_one)?;
+        return Some(Values::Char(text.as_bytes().to_vec()));
+    }
+    let elements = attribute.elements.is_fixed().then(|| attribute.elements.as_bytes())?;
+    if let Class::String { .. } = attribute.datatype.class {
+        let is_one = attribute.dataspace.elements().is_some_and(|elements| elements <= 1);
+        return is_one.then(|| Values::Char(elements.to_vec()));
+    }
+    let (external, order) = external_type_of_elements(&attribute.datatype)?;
+    let mut bytes = elements.to_vec();
+    if order == ByteOrder::Little {
+        striate_datatype::swap_in_place(&mut bytes, external.size() as usize);
+    }
+    Some(Values::from_bytes(external, &bytes))
+}
+
+/// The external type that the HDF5 type of elements is; `None` if it is none of them.
+pub(super) fn external_type_of_elements(datatype: &model::Datatype) -> Option<(Type, ByteOrder)> {
+    if matches!(datatype.class, Class::String { .. }) && datatype.size == 1 {
+        return Some((Type::Char, ByteOrder::Little));
+    }
+    let orders =
+        [(model::ByteOrder::Little, ByteOrder::Little), (model::ByteOrder::Big, ByteOrder::Big)];
+    Type::ALL.into_iter().find_map(|external| {
+        let same =
+            |(of, _): &(model::ByteOrder, ByteOrder)| atomic(external).datatype(*of) == *datatype;
+        orders.into_iter().find(same).map(|(_, order)| (external, order))
+    })
+}
+
+/// What must be equal on all ranks, one definition in each line.
+pub(crate) fn definition_lines(header: &Header, filled: &[bool]) -> Vec<String> {
+    let mut lines = vec![format!("format {}", header.format)];
+    lines.extend(header.groups.iter().map(|group| format!("group {group:?}")));
+    lines.extend(header.dimensions.iter().map(|dimension| format!("dimension {dimension:?}")));
+    lines.extend(header.attributes.iter().map(|attribute| format!("attribute {attribute:?}")));
+    for (variable, filled) in header.variables.iter().zip(filled) {
+        let whole = Variable { begin: 0, stated_size: 0, ..variable.clone() };
+        lines.push(format!("variable {whole:?}, filled: {filled}"));
+    }
+    lines
+}

@@ -1,0 +1,323 @@
+//! Opening HDF5 files: rank 0 reads the metadata, the others get what it read.
+//!
+//! The same bytes give the same description, so what travels is the list of reads that rank 0 made
+//! ([`RecordedReads`]), in one broadcast, and every rank decodes it. No structure needs an encoding
+//! for messages, and no other rank touches the file.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::io;
+
+use striate_file::File;
+use striate_hdf5::model::{Address, Fill};
+use striate_hdf5::netcdf::{
+    AttributeDefinition, FileDefinition, NetcdfFile, NetcdfKind, Storage, describe,
+};
+use striate_hdf5::write::{DataAlignment, FilePlan, Placement, PlanOptions};
+use striate_hdf5::{File as Hdf5File, SIGNATURE, Source};
+
+use super::definition::{attribute_values, chunk_filter, external_type_of_elements};
+use super::{Netcdf4State, hdf5_error};
+use crate::file_state::FileState;
+use crate::format::{
+    Attribute, Dimension, Format, Group, Header, StorageLayout, StorageOptions, Variable,
+};
+use crate::{ArrayError, OpenMode, Options};
+
+/// An HDF5 file as a dataset sees it.
+#[derive(Debug)]
+pub(crate) struct OpenedNetcdf4 {
+    pub(crate) header: Header,
+    described: NetcdfFile,
+    placements: Vec<Placement>,
+    length: u64,
+    /// The number in the file of each variable of the header.
+    numbers: Vec<usize>,
+    /// What is in the file and not in the header: path and reason.
+    hidden: Vec<(String, String)>,
+}
+
+/// Reads that were made of a file, in their order.
+#[derive(Debug, Default)]
+pub(crate) struct RecordedReads {
+    length: u64,
+    reads: VecDeque<(u64, Vec<u8>)>,
+}
+
+/// The largest user block that is looked behind.
+const LAST_SIGNATURE: u64 = 1 << 20;
+
+/// Whether a file of that length is HDF5: its signature is at its beginning, or behind a user block
+/// of 512 bytes or a power of two times that.
+pub(crate) fn is_hdf5(file: &mut File, length: u64) -> Result<bool, ArrayError> {
+    let mut offset = 0;
+    while offset <= LAST_SIGNATURE && offset + SIGNATURE.len() as u64 <= length {
+        let mut bytes = [0; 8];
+        let got = file.read_at(offset, bytes.as_mut_slice())?;
+        if got == 8 && bytes == SIGNATURE {
+            return Ok(true);
+        }
+        offset = if offset == 0 { 512 } else { 2 * offset };
+    }
+    Ok(false)
+}
+
+/// Reads the metadata of a file, and what was read to do so.
+pub(crate) fn read_metadata(file: &mut File) -> Result<(OpenedNetcdf4, Vec<u8>), ArrayError> {
+    let length = file.size()?;
+    let source = RecordingSource {
+        length,
+        file: RefCell::new(file),
+        reads: RefCell::new(RecordedReads { length, reads: VecDeque::new() }),
+    };
+    let opened = decode(&source);
+    let RecordingSource { file, reads, .. } = source;
+    let opened = opened.map_err(|error| hdf5_error(file.into_inner(), error))?;
+    Ok((opened, reads.into_inner().encode()))
+}
+
+/// The metadata of a file, from what another rank has read.
+pub(crate) fn decode_metadata(file: &File, bytes: &[u8]) -> Result<OpenedNetcdf4, ArrayError> {
+    let garbled = || ArrayError::Definition {
+        what: file.name(),
+        reason: "the metadata of rank 0 has not arrived".into(),
+    };
+    let reads = RecordedReads::decode(bytes).ok_or_else(garbled)?;
+    let source = ReplayingSource { length: reads.length, reads: RefCell::new(reads.reads) };
+    decode(&source).map_err(|error| hdf5_error(file, error))
+}
+
+fn decode(source: &dyn Source) -> striate_hdf5::Result<OpenedNetcdf4> {
+    let file = Hdf5File::open(source)?;
+    let described = describe(&file)?;
+    let placements = described.placements(&file)?;
+    let mut hidden: Vec<(String, String)> = described
+        .unrepresented
+        .iter()
+        .map(|one| (one.path.to_string(), one.reason.clone()))
+        .collect();
+    let (header, numbers) = header_of(&described, &mut hidden);
+    let length = source.length().unwrap_or(0);
+    Ok(OpenedNetcdf4 { header, described, placements, length, numbers, hidden })
+}
+
+/// The definitions that a dataset has, and the number in the file of each variable.
+fn header_of(described: &NetcdfFile, hidden: &mut Vec<(String, String)>) -> (Header, Vec<usize>) {
+    let definition = &described.definition;
+    let format = match described.kind {
+        NetcdfKind::Netcdf4Classic => Format::Netcdf4Classic,
+        NetcdfKind::Netcdf4 | NetcdfKind::Hdf5 => Format::Netcdf4,
+    };
+    let mut header = Header::new(format);
+    let mut attributes = |of: &[AttributeDefinition], owner: &str| -> Vec<Attribute> {
+        let mut shown = Vec::new();
+        for attribute in of {
+            if let (Some(name), Some(values)) =
+                (attribute.name.as_str(), attribute_values(attribute))
+            {
+                shown.push(Attribute { name: name.into(), values });
+            } else {
+                let path = format!("{owner}@{}", attribute.name);
+                hidden.push((path, "it is no list of numbers and no single text".into()));
+            }
+        }
+        shown
+    };
+    for (number, group) in definition.groups.iter().enumerate() {
+        let attributes = attributes(&group.attributes, &group.name.to_string());
+        if number == 0 {
+            header.attributes = attributes;
+        } else {
+            let (name, parent) = (group.name.to_string(), group.parent as u32);
+            header.groups.push(Group { name, parent, attributes });
+        }
+    }
+    for dimension in &definition.dimensions {
+        header.dimensions.push(Dimension {
+            name: dimension.name.to_string(),
+            len: dimension.length,
+            unlimited: dimension.unlimited,
+            group: dimension.group as u32,
+        });
+    }
+    let mut numbers = Vec::new();
+    let mut others = Vec::new();
+    for (number, variable) in definition.variables.iter().enumerate() {
+        let group = variable.group as u32;
+        let name = variable.name.to_string();
+        let Some((external, byte_order)) = external_type_of_elements(&variable.datatype) else {
+            let path = header.path(group, &name);
+            others.push((path, "its type is none of the atomic types of netCDF".into()));
+            continue;
+        };
+        let dimensions = variable.dimensions.iter().map(|&number| number as u32).collect();
+        let layout = match &variable.storage {
+            Storage::Chunked(shape) => StorageLayout::Chunked(shape.clone()),
+            Storage::Contiguous | Storage::Compact(_) => StorageLayout::Contiguous,
+        };
+        let filters = variable.filters.iter().map(chunk_filter).collect();
+        header.variables.push(Variable {
+            attributes: attributes(&variable.attributes, &name),
+            group,
+            storage: StorageOptions { layout, filters, byte_order },
+            ..Variable::new(name, external, dimensions)
+        });
+        numbers.push(number);
+    }
+    hidden.append(&mut others);
+    (header, numbers)
+}
+
+impl OpenedNetcdf4 {
+    /// Makes it the state of a file. A file that cannot be written without loss becomes read-only.
+    pub(crate) fn install(
+        self,
+        state: &mut FileState,
+        options: &Options,
+    ) -> Result<(), ArrayError> {
+        let Self { described, placements, length, numbers, hidden, .. } = self;
+        let read_only = described.rewritable().err();
+        if read_only.is_some() {
+            state.mode = OpenMode::ReadOnly;
+        }
+        let fills = numbers.iter().map(|&number| {
+            let object = &described.objects[number];
+            match &object.fill.value {
+                Fill::Value(value) if value.len() == object.datatype.size as usize => value.clone(),
+                _ => vec![0; object.datatype.size as usize],
+            }
+        });
+        let fills = fills.collect();
+        for (variable, &number) in state.header.variables.iter_mut().zip(&numbers) {
+            if let Placement::Contiguous { address: Some(address), .. } = &placements[number] {
+                variable.begin = address.0;
+            }
+        }
+        for (filled, &number) in state.filled.iter_mut().zip(&numbers) {
+            let fill = described.definition.variables[number].fill;
+            *filled = fill == striate_hdf5::netcdf::VariableFill::Value;
+        }
+        let alignment = DataAlignment {
+            threshold: state.alignment.fixed_from,
+            alignment: state.alignment.fixed,
+        };
+        let plan_options =
+            PlanOptions { alignment, growth_reserve: super::definition::GROWTH_RESERVE };
+        let plan =
+            resume(described.definition, placements, length, plan_options, read_only.is_some());
+        let plan = plan.map_err(|error| hdf5_error(&state.file, error))?;
+        let mut netcdf4 = Netcdf4State::new(plan, numbers, fills, options);
+        netcdf4.read_only = read_only;
+        netcdf4.hidden = hidden;
+        state.netcdf4 = Some(Box::new(netcdf4));
+        Ok(())
+    }
+}
+
+/// The plan of a file. One that is only read is not checked for what writing needs.
+fn resume(
+    definition: FileDefinition,
+    placements: Vec<Placement>,
+    length: u64,
+    options: PlanOptions,
+    is_read_only: bool,
+) -> striate_hdf5::Result<FilePlan> {
+    if is_read_only {
+        return Ok(FilePlan::read_only(definition, placements, Address(length)));
+    }
+    FilePlan::resume(definition, placements, Address(length), options)
+}
+
+/// A file whose reads are recorded.
+struct RecordingSource<'f> {
+    length: u64,
+    file: RefCell<&'f mut File>,
+    reads: RefCell<RecordedReads>,
+}
+
+impl Source for RecordingSource<'_> {
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.length)
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        let got = self.file.borrow_mut().read_at(offset, &mut *buffer).map_err(io::Error::other)?;
+        if got < buffer.len() as u64 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        self.reads.borrow_mut().reads.push_back((offset, buffer.to_vec()));
+        Ok(())
+    }
+}
+
+/// Reads that another rank has made.
+struct ReplayingSource {
+    length: u64,
+    reads: RefCell<VecDeque<(u64, Vec<u8>)>>,
+}
+
+impl Source for ReplayingSource {
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.length)
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        match self.reads.borrow_mut().pop_front() {
+            Some((at, bytes)) if at == offset && bytes.len() == buffer.len() => {
+                buffer.copy_from_slice(&bytes);
+                Ok(())
+            }
+            _ => Err(io::Error::other("rank 0 has not read these bytes")),
+        }
+    }
+}
+
+impl RecordedReads {
+    fn encode(&self) -> Vec<u8> {
+        let mut bytes = SIGNATURE.to_vec();
+        bytes.extend_from_slice(&self.length.to_le_bytes());
+        for (offset, read) in &self.reads {
+            bytes.extend_from_slice(&offset.to_le_bytes());
+            bytes.extend_from_slice(&(read.len() as u64).to_le_bytes());
+            bytes.extend_from_slice(read);
+        }
+        bytes
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let number = |bytes: &mut &[u8]| -> Option<u64> {
+            let (first, rest) = bytes.split_first_chunk::<8>()?;
+            *bytes = rest;
+            Some(u64::from_le_bytes(*first))
+        };
+        let mut bytes = bytes.strip_prefix(SIGNATURE.as_slice())?;
+        let length = number(&mut bytes)?;
+        let mut reads = VecDeque::new();
+        while !bytes.is_empty() {
+            let offset = number(&mut bytes)?;
+            let len = usize::try_from(number(&mut bytes)?).ok()?;
+            let (read, rest) = bytes.split_at_checked(len)?;
+            reads.push_back((offset, read.to_vec()));
+            bytes = rest;
+        }
+        Some(Self { length, reads })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recorded_reads_come_back() {
+        let reads = [(0, vec![1, 2, 3]), (77, Vec::new()), (1 << 40, vec![9])].into();
+        let recorded = RecordedReads { length: 1 << 41, reads };
+        let bytes = recorded.encode();
+        let back = RecordedReads::decode(&bytes).unwrap();
+        assert_eq!((back.length, back.reads), (recorded.length, recorded.reads));
+        for len in 0..bytes.len() {
+            let _ = RecordedReads::decode(&bytes[..len]);
+        }
+        assert!(RecordedReads::decode(b"CDF\x01").is_none());
+    }
+}

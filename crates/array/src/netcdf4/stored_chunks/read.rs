@@ -1,0 +1,160 @@
+//! Reads of chunks that are stored as a whole: many chunks with one access of the file, decoded one
+//! by one.
+//!
+//! Chunks of which only a part was wanted are kept for the next read
+//! ([`super::super::ChunkCache`]).
+
+use std::borrow::Cow;
+
+use striate_datatype::{Cursor, Pieces};
+use striate_file::Scatter;
+use striate_hdf5::filter::Scratch;
+use striate_hdf5::write::StoredChunk;
+
+use super::super::chunk_cache::ChunkKey;
+use super::super::chunked_slab::ChunkedSlab;
+use super::{BUFFER, Netcdf4State, covers, cut_off, decode, gather_into, in_chunk, places};
+use crate::access::Access;
+use crate::partition::Hyperslab;
+use crate::placement;
+use crate::stream::{ReadStream, WriteStream};
+use crate::{ArrayError, Dataset};
+
+/// A chunk that is not in the cache, and where it is.
+struct MissingChunk {
+    key: ChunkKey,
+    stored: Option<StoredChunk>,
+}
+
+impl Dataset {
+    /// Reads from chunks that are stored as a whole. Independent.
+    pub(crate) fn get_stored(
+        &mut self,
+        accesses: &mut [Access<ReadStream<'_>>],
+    ) -> Result<(), ArrayError> {
+        let mut scratch = Scratch::new();
+        for access in accesses {
+            let Some(hyperslab) = access.hyperslab.clone() else { continue };
+            self.get_stored_slab(access, &hyperslab, &mut scratch)?;
+        }
+        Ok(())
+    }
+
+    fn get_stored_slab(
+        &mut self,
+        access: &mut Access<ReadStream<'_>>,
+        hyperslab: &Hyperslab,
+        scratch: &mut Scratch,
+    ) -> Result<(), ArrayError> {
+        let variable = access.variable;
+        let size = self.state.header.variables[variable].external.size();
+        let Some(netcdf4) = &self.state.netcdf4 else { return Ok(()) };
+        let shape = netcdf4.chunk_shape(variable);
+        let mut batch: Vec<MissingChunk> = Vec::new();
+        let mut bytes = 0;
+        for place in places(hyperslab, &shape) {
+            let key = (variable, place);
+            let Some(slab) = in_chunk(hyperslab, &shape, size, &key.1)? else { continue };
+            let Some(netcdf4) = &mut self.state.netcdf4 else { return Ok(()) };
+            if let Some(chunk) = netcdf4.cache.get(&key).map(<[u8]>::to_vec) {
+                let chunk = patched(netcdf4, &key, &chunk, size)?;
+                scatter(&mut access.memory, &slab, &chunk)?;
+                continue;
+            }
+            let stored = netcdf4.stored_chunk(&key);
+            bytes += stored.map_or(0, |stored| u64::from(stored.size));
+            batch.push(MissingChunk { key, stored });
+            if bytes >= BUFFER {
+                self.read_batch(access, hyperslab, &batch, scratch)?;
+                batch.clear();
+                bytes = 0;
+            }
+        }
+        self.read_batch(access, hyperslab, &batch, scratch)
+    }
+
+    /// Reads chunks with one access of the file and hands out their elements.
+    fn read_batch(
+        &mut self,
+        access: &mut Access<ReadStream<'_>>,
+        hyperslab: &Hyperslab,
+        batch: &[MissingChunk],
+        scratch: &mut Scratch,
+    ) -> Result<(), ArrayError> {
+        let variable = access.variable;
+        let mut stored: Vec<StoredChunk> = batch.iter().filter_map(|chunk| chunk.stored).collect();
+        stored.sort_unstable_by_key(|chunk| chunk.address);
+        stored.dedup_by_key(|chunk| chunk.address);
+        let total: u64 = stored.iter().map(|chunk| u64::from(chunk.size)).sum();
+        let mut bytes = vec![0; total as usize];
+        if total > 0 {
+            let regions = stored.iter().map(|chunk| (chunk.address.0, u64::from(chunk.size)));
+            let placed = placement::regions(regions)?;
+            let got = self.state.file.read_in(&placed, bytes.as_mut_slice())?;
+            if got < total
+                && let Some(last) = stored.last()
+            {
+                return Err(cut_off(&self.state, variable, *last));
+            }
+        }
+        let mut starts = Vec::with_capacity(stored.len());
+        let mut start = 0;
+        for chunk in &stored {
+            starts.push(start);
+            start += chunk.size as usize;
+        }
+        let size = self.state.header.variables[variable].external.size();
+        let extent = self.state.header.shape(&self.state.header.variables[variable]);
+        for MissingChunk { key, stored: place } in batch {
+            let Some(netcdf4) = &self.state.netcdf4 else { return Ok(()) };
+            let shape = netcdf4.chunk_shape(variable);
+            let chunk = match place {
+                None => netcdf4.unstored_chunk(variable),
+                Some(place) => {
+                    let at = stored.partition_point(|one| one.address < place.address);
+                    let encoded = &bytes[starts[at]..starts[at] + place.size as usize];
+                    decode(&self.state, variable, *place, encoded, scratch)?
+                }
+            };
+            let Some(slab) = in_chunk(hyperslab, &shape, size, &key.1)? else { continue };
+            let Some(netcdf4) = &mut self.state.netcdf4 else { return Ok(()) };
+            scatter(&mut access.memory, &slab, &patched(netcdf4, key, &chunk, size)?)?;
+            if !covers(hyperslab, &shape, &extent, &key.1) {
+                netcdf4.cache.insert(key.clone(), chunk);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A chunk with the writes of this rank that wait.
+fn patched<'c>(
+    netcdf4: &Netcdf4State,
+    key: &ChunkKey,
+    chunk: &'c [u8],
+    size: u64,
+) -> Result<Cow<'c, [u8]>, ArrayError> {
+    let mut patched = Cow::Borrowed(chunk);
+    for write in netcdf4.deferred.iter().filter(|write| write.variable == key.0) {
+        let shape = &netcdf4.chunk_shape(key.0);
+        if let Some(slab) = in_chunk(&write.hyperslab, shape, size, &key.1)? {
+            gather_into(patched.to_mut(), &slab, &WriteStream::raw(&write.bytes))?;
+        }
+    }
+    Ok(patched)
+}
+
+/// Copies the elements of a chunk that an access wants to its memory.
+fn scatter(
+    memory: &mut ReadStream<'_>,
+    slab: &ChunkedSlab,
+    chunk: &[u8],
+) -> Result<(), ArrayError> {
+    let stream = Cursor::new(&slab.stream, 1)?;
+    let file = Cursor::new(&slab.file, 1)?;
+    for piece in Pieces::new(stream, file) {
+        let at = piece.file as usize;
+        memory.scatter(piece.memory as u64, &chunk[at..at + piece.len as usize])?;
+    }
+    Ok(())
+}
