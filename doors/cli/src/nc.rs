@@ -1,11 +1,15 @@
-//! `striate nc`: shows, checks, converts, divides and compares netCDF classic files.
+//! `striate nc`: shows and checks netCDF files, and converts, divides and compares classic ones.
 //!
 //! A partitioned dataset is one thing to all of them, by the name of its master.
 
 mod batches;
 mod compare;
 mod copy;
+mod copy_storage;
 mod dump;
+mod generate;
+mod hdf5_file;
+mod index;
 mod info;
 mod join;
 mod missing_values;
@@ -21,7 +25,6 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use signal_watch::{Leftover, SignalWatch};
-use striate_array::format::{DecodeError, Problem};
 use striate_array::{ArrayError, Dataset, OpenMode, Options};
 use striate_comm::{Comm, Threads};
 use striate_file::FileError;
@@ -35,20 +38,23 @@ use crate::fs::Location;
 /// More threads than this do not copy faster.
 const MOST_THREADS: usize = 16;
 
-/// Show, check, convert, divide and compare netCDF files (CDF-1, CDF-2 and CDF-5)
+/// Show, check, convert, divide and compare netCDF files (classic and netCDF-4)
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   striate nc header ocean.nc                                its definitions, as CDL
   striate nc dump -v time,depth striate://io.example/ocean.nc
+  striate nc generate ocean.cdl                             a file from CDL
   striate nc copy --format cdf5 ocean.nc striate://io.example/ocean.nc
   striate nc compare ocean.nc striate://io.example/ocean.nc
   striate nc validate *.nc
+  striate nc info --chunks model.nc4                        how a netCDF-4 file is stored
   striate nc split ocean.nc parts.nc --targets /scratch1,/scratch2   one dataset, several files
   striate nc join parts.nc whole.nc                                  and back
 
-Files are paths or URLs of files on servers (see 'striate fs --help'). NetCDF-4 files are HDF5, which
-this program does not read: 'nccopy -k cdf5 IN OUT' converts them.")]
+Files are paths or URLs of files on servers (see 'striate fs --help'). NetCDF-4 files and other HDF5 files
+are shown as a whole (header, dump, info, index, validate); copy and compare take those whose variables
+are numbers and characters, and partitions are classic files.")]
 pub(crate) struct NcArgs {
     #[command(subcommand)]
     command: NcCommand,
@@ -59,6 +65,8 @@ enum NcCommand {
     Header(dump::HeaderArgs),
     Dump(dump::DumpArgs),
     Info(info::InfoArgs),
+    Generate(generate::GenerateArgs),
+    Index(index::IndexArgs),
     Copy(copy::CopyArgs),
     Split(split::SplitArgs),
     Join(join::JoinArgs),
@@ -72,7 +80,7 @@ pub(crate) fn run(args: &NcArgs, json: bool) -> Result<(), CommandError> {
     // Those that write, or take long, say themselves what they leave.
     let _interrupt = match &args.command {
         NcCommand::Header(_) | NcCommand::Dump(_) => Some("the text is not complete"),
-        NcCommand::Info(_) => Some("nothing was changed"),
+        NcCommand::Info(_) | NcCommand::Index(_) => Some("nothing was changed"),
         _ => None,
     }
     .map(|told| SignalWatch::new(Leftover::Nothing(told)))
@@ -81,6 +89,8 @@ pub(crate) fn run(args: &NcArgs, json: bool) -> Result<(), CommandError> {
         NcCommand::Header(args) => dump::run_header(args, json),
         NcCommand::Dump(args) => dump::run(args, json),
         NcCommand::Info(args) => info::run(args, json),
+        NcCommand::Generate(args) => generate::run(args, json),
+        NcCommand::Index(args) => index::run(args, json),
         NcCommand::Copy(args) => copy::run(args, json),
         NcCommand::Split(args) => split::run(args, json),
         NcCommand::Join(args) => join::run(args, json),
@@ -165,9 +175,6 @@ fn failed(attempted: &str, error: ArrayError) -> CommandError {
 
 fn hint(error: &ArrayError) -> String {
     match error {
-        ArrayError::Header { file, source: DecodeError { problem: Problem::Hdf5, .. } } => {
-            of_netcdf_4(file)
-        }
         ArrayError::Header { .. } => {
             "'striate nc validate FILE' shows all that is wrong with it".into()
         }
@@ -175,11 +182,6 @@ fn hint(error: &ArrayError) -> String {
         ArrayError::Partition { .. } => "'striate nc info DATASET' shows all partitions".into(),
         _ => String::new(),
     }
-}
-
-/// What to do with a file of netCDF-4.
-fn of_netcdf_4(file: &str) -> String {
-    format!("if it is of netCDF-4, 'nccopy -k cdf5 {file} NEW.nc' converts it to a classic file")
 }
 
 /// A file as bytes, to be read by this rank alone.

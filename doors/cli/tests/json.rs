@@ -9,11 +9,18 @@ mod preloaded;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Read as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
 use preloaded::striate;
 use serde_json::Value;
+use striate_hdf5::model::ByteOrder;
+use striate_hdf5::write::netcdf::{
+    AtomicType, AttributeDefinition, DimensionDefinition, FileDefinition, Storage,
+    VariableDefinition, VariableFill,
+};
+use striate_hdf5::write::{CommitStep, FilePlan, PlanOptions};
 use striate_server::Embedded;
 
 /// What a command prints.
@@ -67,6 +74,14 @@ const CALLS: &[(&str, Printed)] = &[
     ("nc dump -k a.nc", Refused),
     ("nc dump -x a.nc", Refused),
     ("nc info a.nc", Document),
+    ("nc generate a.cdl generated.nc", Document),
+    ("nc info --chunks h.nc", Document),
+    ("nc header h.nc", Document),
+    ("nc dump h.nc", Document),
+    ("nc dump -x h.nc", Refused),
+    ("nc validate h.nc", Document),
+    ("nc index h.nc -o h.json", Document),
+    ("nc index h.nc", Refused),
     ("nc copy a.nc b.nc", Document),
     ("nc split --min-ndims 0 --partitions 2 a.nc parts.nc", Document),
     ("nc join parts.nc whole.nc", Document),
@@ -140,6 +155,35 @@ fn dataset(path: &Path) {
     fs::write(path, bytes).unwrap();
 }
 
+/// An HDF5 file that netCDF-4 can read, with a variable that nobody wrote.
+fn hdf5_dataset(path: &Path) {
+    let dimension = DimensionDefinition { group: 0, name: "x".into(), length: 5, unlimited: false };
+    let variable = VariableDefinition {
+        group: 0,
+        name: "v".into(),
+        datatype: AtomicType::Int.datatype(ByteOrder::Little),
+        dimensions: vec![0],
+        storage: Storage::Chunked(vec![2]),
+        filters: Vec::new(),
+        fill: VariableFill::Value,
+        attributes: vec![AttributeDefinition::text("units", "m")],
+    };
+    let definition = FileDefinition {
+        dimensions: vec![dimension],
+        variables: vec![variable],
+        ..FileDefinition::default()
+    };
+    let mut plan = FilePlan::create(definition, PlanOptions::default()).unwrap();
+    let file = fs::File::create(path).unwrap();
+    for step in plan.commit().unwrap().steps {
+        match step {
+            CommitStep::Write { address, bytes } => file.write_all_at(&bytes, address.0).unwrap(),
+            CommitStep::Extend { length } => file.set_len(length).unwrap(),
+            CommitStep::Sync => {}
+        }
+    }
+}
+
 fn called(words: &[&str], directory: &Path) -> Output {
     let mut command = striate();
     command.args(words).current_dir(directory).env("LC_ALL", "C.UTF-8").stdin(Stdio::null());
@@ -189,6 +233,8 @@ fn every_subcommand_prints_json_or_refuses_it() {
                   10 1700000000.000200 close(3) = 0 <0.000001>\n";
     fs::write(directory.path().join("program.strace"), strace).unwrap();
     dataset(&directory.path().join("a.nc"));
+    fs::write(directory.path().join("a.cdl"), CDL).unwrap();
+    hdf5_dataset(&directory.path().join("h.nc"));
     let servers = Embedded::start(2).unwrap();
 
     let mut expected = BTreeSet::new();

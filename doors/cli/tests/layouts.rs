@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::Value;
+use striate_testing::copy_program;
 
 const NAME: &str = "libstriate_preload.so";
 
@@ -20,7 +21,7 @@ fn installed(at: &Path) -> PathBuf {
     let program = at.join("striate");
     let built = Path::new(env!("CARGO_BIN_EXE_striate"));
     if fs::hard_link(built, &program).is_err() {
-        fs::copy(built, &program).unwrap();
+        copy_program(built, &program);
     }
     program
 }

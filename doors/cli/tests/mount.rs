@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use striate_testing::copy_program;
 use tempfile::TempDir;
 
 /// Two directories, and a mount that is gone when the test is over, whichever way it ends.
@@ -339,7 +340,7 @@ fn users_mount_for_themselves() {
     );
     assert!(Command::new("sh").args(["-c", &script]).status().unwrap().success());
     let program = place.path("striate");
-    fs::copy(env!("CARGO_BIN_EXE_striate"), &program).unwrap();
+    copy_program(env!("CARGO_BIN_EXE_striate"), &program);
     let mut command = Command::new(&program);
     command
         .args(["mount", "source", "point"])

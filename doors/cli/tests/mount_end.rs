@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use striate_testing::copy_program;
 use tempfile::TempDir;
 
 /// Writing out takes long on such storage.
@@ -304,7 +305,7 @@ fn only_the_owner_unmounts() {
     let Some(place) = EndDirectories::new() else { return };
     let server = place.mount("source", &[]);
     let program = place.path("striate");
-    fs::copy(env!("CARGO_BIN_EXE_striate"), &program).unwrap();
+    copy_program(env!("CARGO_BIN_EXE_striate"), &program);
     assert!(Command::new("chmod").arg("755").arg(place.0.path()).status().unwrap().success());
     let mut command = Command::new(program);
     command.args(["umount", "point"]).current_dir(place.0.path()).env("NO_COLOR", "1");

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use preloaded::striate;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use striate_testing::copy_program;
 use striate_trace::Trace;
 use tempfile::TempDir;
 
@@ -207,7 +208,7 @@ fn other_users_need_user_namespaces() {
     );
     assert!(Command::new("sh").args(["-c", &script]).status().unwrap().success());
     let program = place.path().join("striate");
-    fs::copy(env!("CARGO_BIN_EXE_striate"), &program).unwrap();
+    copy_program(env!("CARGO_BIN_EXE_striate"), &program);
     let as_user = |words: &[&str]| {
         let mut command = Command::new(&program);
         command.args(words).current_dir(&work).env("TMPDIR", place.path().join("tmp"));

@@ -8,8 +8,19 @@ mod corpus;
 mod damaged;
 #[path = "nc/failures.rs"]
 mod failures;
+#[path = "nc/generate.rs"]
+mod generate;
+#[cfg(feature = "peers")]
+#[path = "nc/generate_peers.rs"]
+mod generate_peers;
 #[path = "nc/moves.rs"]
 mod moves;
+#[cfg(feature = "peers")]
+#[path = "nc/ncdump.rs"]
+mod ncdump;
+#[cfg(feature = "peers")]
+#[path = "nc/netcdf4_copies.rs"]
+mod netcdf4_copies;
 #[path = "nc/ownership.rs"]
 mod ownership;
 #[path = "nc/partitioned.rs"]
@@ -40,7 +51,7 @@ fn big(large: bool) -> Made {
     let mut header = Header::new(Format::Cdf5);
     header.records = if large { 2 } else { 700 };
     for (name, len) in [("t", 0), ("n", if large { 2_500_000 } else { 1501 }), ("k", 3)] {
-        header.dimensions.push(Dimension { name: name.into(), len });
+        header.dimensions.push(Dimension::classic(name, len));
     }
     let shapes: [(&str, Type, &[u32]); 5] = [
         ("fixed", Type::Int, &[1, 2]),
@@ -50,14 +61,7 @@ fn big(large: bool) -> Made {
         ("d", Type::Char, &[0]),
     ];
     for (name, external, dimensions) in shapes {
-        header.variables.push(Variable {
-            name: name.into(),
-            dimensions: dimensions.to_vec(),
-            attributes: Vec::new(),
-            external,
-            stated_size: 0,
-            begin: 0,
-        });
+        header.variables.push(Variable::new(name, external, dimensions.to_vec()));
     }
     header.arrange(&Alignment { header: 1, fixed: 1, fixed_from: 0, record: 1 }, None).unwrap();
     let data = header.variables.iter().map(|variable| {

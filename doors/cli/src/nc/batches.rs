@@ -115,7 +115,7 @@ mod tests {
         let mut header = Header::new(Format::Cdf2);
         header.records = records;
         for (name, len) in [("t", 0), ("x", 5), ("y", 7)] {
-            header.dimensions.push(Dimension { name: name.into(), len });
+            header.dimensions.push(Dimension::classic(name, len));
         }
         let shapes: [(Type, &[u32]); 7] = [
             (Type::Int, &[]),
@@ -127,14 +127,7 @@ mod tests {
             (Type::Char, &[1]),
         ];
         for (external, dimensions) in shapes {
-            header.variables.push(Variable {
-                name: "v".into(),
-                dimensions: dimensions.to_vec(),
-                attributes: Vec::new(),
-                external,
-                stated_size: 0,
-                begin: 0,
-            });
+            header.variables.push(Variable::new("v", external, dimensions.to_vec()));
         }
         header
     }

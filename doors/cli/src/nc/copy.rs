@@ -6,6 +6,7 @@ use clap::Args;
 use striate_array::Format;
 use striate_datatype::Bytes;
 
+use super::copy_storage::{CopyStorage, StorageArgs};
 use super::transfer::{self, TransferRow, Work};
 use super::{RanksArgs, existing, options};
 use crate::document::Document;
@@ -17,6 +18,7 @@ use crate::{CommandError, terminal};
 #[command(after_help = "\
 Examples:
   striate nc copy --format cdf5 ocean.nc ocean5.nc
+  striate nc copy --format netcdf4 --deflate 4 --shuffle --chunks time/1,lat/90 ocean.nc ocean4.nc
   striate nc copy ocean.nc striate://io.example/run7/ocean.nc
   mpiexec -n 16 striate nc copy striate://io.example/run7/ocean.nc ocean.nc
 
@@ -25,9 +27,13 @@ STRIATE_HINTS can set the layout of the copy (nc_header_align_size and the like)
 a temporary name, .NAME.part-..., until it is complete. A partitioned dataset becomes one file, unless
 STRIATE_HINTS says otherwise; see 'striate nc split --help'.")]
 pub(crate) struct CopyArgs {
-    /// The format of the copy: cdf1, cdf2 or cdf5 [default: that of the source]
+    /// The format of the copy: cdf1, cdf2, cdf5, netcdf4 or netcdf4-classic [default: that of the
+    /// source]
     #[arg(short = 'k', long, value_name = "FORMAT")]
     format: Option<Format>,
+
+    #[command(flatten)]
+    storage: StorageArgs,
 
     /// Replace a destination that exists
     #[arg(short, long)]
@@ -46,12 +52,14 @@ pub(crate) struct CopyArgs {
 }
 
 pub(crate) fn run(args: &CopyArgs, json: bool) -> Result<(), CommandError> {
+    let storage = CopyStorage::from(&args.storage);
     let work = Work {
         source: &args.source,
         destination: &args.destination,
         format: args.format,
         existing: existing(args.force),
         named: Vec::new(),
+        storage: &storage,
     };
     let copied = transfer::run(&work, args.ranks.count(), options)?;
     let Some(row) = copied else { return Ok(()) };

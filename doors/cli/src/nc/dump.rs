@@ -4,19 +4,24 @@
 //! The text may be far larger than memory, so unlike other answers it is printed as it is made.
 //! With `--json` it is a document of the same content ([`json`]).
 
+mod hdf5;
+mod hdf5_json;
 mod json;
 
+use std::fmt::Display;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{ArgAction, Args};
+pub(super) use hdf5_json::{number_values, plain, type_name};
 use json::{DataSource, DatasetRow};
 use striate_array::cdl::{self, CdlError, Data, Precision};
 use striate_array::format::{Header, Variable};
 use striate_array::{ArrayError, Dataset, Slab};
 use striate_comm::Comm;
 
+use super::hdf5_file::{Recognized, recognize};
 use super::missing_values::MissingValues;
 use super::{failed, open, options};
 use crate::document::Document;
@@ -36,7 +41,10 @@ Examples:
 Values that are missing because the file is truncated are not printed; the text in their place is not
 CDL (null with --json), standard error gives their number, and the exit status is 1. --lenient prints
 zeros for them, as ncdump does. --json prints the definitions as 'striate nc header --json' does, and the
-values of each variable as one list, the last dimension varying fastest."
+values of each variable as one list, the last dimension varying fastest.
+
+NetCDF-4 files and other HDF5 files are printed as ncdump prints them. What netCDF cannot represent
+(references, bit fields, ...) is named on standard error, and the exit status is 1."
 )]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of ncdump that people know")]
 pub(crate) struct DumpArgs {
@@ -52,7 +60,8 @@ pub(crate) struct DumpArgs {
     #[arg(short = 'v', long, value_name = "NAME,...", value_delimiter = ',')]
     variables: Vec<String>,
 
-    /// Only the kind of the format, with ncdump's names: classic, 64-bit offset, or cdf5
+    /// Only the kind of the format, with ncdump's names: classic, 64-bit offset, cdf5, netCDF-4, or
+    /// netCDF-4 classic model
     #[arg(short = 'k', long, conflicts_with = "json")]
     kind: bool,
 
@@ -60,7 +69,7 @@ pub(crate) struct DumpArgs {
     #[arg(short = 't', long, conflicts_with = "json")]
     times: bool,
 
-    /// Also the format, as a global attribute _Format
+    /// Also the format and how variables are stored, as special attributes: _Format, _Storage, ...
     #[arg(short = 's', long, conflicts_with = "json")]
     special: bool,
 
@@ -186,6 +195,11 @@ fn print(
     options: &cdl::DumpOptions,
     json: bool,
 ) -> Result<(), CommandError> {
+    match recognize(file)? {
+        Recognized::Hdf5(opened) => return hdf5::print(file, &opened, how, options, json),
+        Recognized::ForAnotherRank => return Ok(()),
+        Recognized::Other => {}
+    }
     let DumpSettings { name, raw, lenient, what } = how;
     let name = name.map_or_else(|| cdl::name_of(file), ToOwned::to_owned);
     let missing = ranks::run(1, |comm| {
@@ -221,7 +235,10 @@ fn print(
             }
             DumpFormat::Kind => writeln!(out, "{}", header.format.kind()).map_err(CdlError::from),
         };
-        printed.and_then(|()| Ok(out.flush()?)).or_else(|error| ended(file, error))?;
+        printed.and_then(|()| Ok(out.flush()?)).or_else(|error| match error {
+            CdlError::Read(error) => Err(failed("cannot read the data", error)),
+            error => ended(file, error),
+        })?;
         Ok(missing)
     })?;
     match missing.flatten() {
@@ -246,7 +263,7 @@ fn print_json(
     }
     let is_there = |name: &&String| header.variables.iter().any(|it| it.name == **name);
     if let Some(unknown) = options.variables.iter().find(|name| !is_there(name)) {
-        return ended(file, CdlError::Unknown(unknown.clone()));
+        return ended(file, CdlError::<ArrayError>::Unknown(unknown.clone()));
     }
     let source = DataSource::new(dataset);
     let wanted = |variable: &Variable| cdl::is_wanted(header, variable, options);
@@ -265,14 +282,13 @@ fn open_raw(comm: &Arc<dyn Comm>, file: &Path) -> Result<Dataset, CommandError> 
 }
 
 /// What an end before the end means.
-fn ended(file: &Path, error: CdlError<ArrayError>) -> Result<(), CommandError> {
+fn ended<E: Display>(file: &Path, error: CdlError<E>) -> Result<(), CommandError> {
     match error {
         // A reader that went away needs no more.
         CdlError::Write(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         CdlError::Write(source) => {
             Err(CommandError::Write { path: "standard output".into(), source })
         }
-        CdlError::Read(error) => Err(failed("cannot read the data", error)),
         CdlError::Unknown(_) => Err(CommandError::failed(
             format!("cannot print {}", file.display()),
             error.to_string(),

@@ -1,5 +1,7 @@
 //! `striate nc info`: the format, the layout and the sizes of a dataset, and where its parts are.
 
+mod chunks;
+mod hdf5;
 mod partitions;
 
 use std::fmt::Write as _;
@@ -9,7 +11,9 @@ use clap::Args;
 use partitions::Partitions;
 use serde::Serialize;
 use striate_array::format::{Dimension, Header, Variable};
+use striate_datatype::parse_size;
 
+use super::hdf5_file::{Recognized, recognize};
 use super::missing_values::MissingValues;
 use super::{open_partial, store, validate};
 use crate::document::Document;
@@ -23,16 +27,35 @@ use crate::{CommandError, ranks, terminal};
 Examples:
   striate nc info ocean.nc
   striate nc info --json striate://io.example/run7/ocean.nc
+  striate nc info --chunks --stripe 4M model.nc4    how chunks of a netCDF-4 file lie on stripes
 
-Exit status: 1 if values that the header describes are missing, because the file is truncated.")]
+Exit status: 1 if values that the header describes are missing, because the file is truncated, or if an
+HDF5 file has objects that netCDF cannot represent, which are named on standard error.")]
 pub(crate) struct InfoArgs {
     /// Exit with status 0 also if values are missing in the file
     #[arg(long)]
     lenient: bool,
 
+    /// Also the chunks of each variable: how many, how large, and how they lie on stripes (netCDF-4
+    /// and other HDF5 files)
+    #[arg(long)]
+    chunks: bool,
+
+    /// The length of a stripe [default: that of the file's store, or 1M]
+    #[arg(long, value_name = "SIZE", requires = "chunks", value_parser = stripe)]
+    stripe: Option<u64>,
+
     /// The dataset: a path or a URL
     #[arg(value_name = "FILE")]
     file: PathBuf,
+}
+
+/// The length of a stripe as people write it.
+fn stripe(text: &str) -> Result<u64, String> {
+    match parse_size(text).map_err(|error| error.to_string())? {
+        0 => Err("a stripe has at least one byte".into()),
+        length => Ok(length),
+    }
 }
 
 /// What is known about a dataset; a row of the JSON document.
@@ -87,6 +110,11 @@ struct VariableRow {
 }
 
 pub(crate) fn run(args: &InfoArgs, json: bool) -> Result<(), CommandError> {
+    match recognize(&args.file)? {
+        Recognized::Hdf5(opened) => return hdf5::print(args, &opened, json),
+        Recognized::ForAnotherRank => return Ok(()),
+        Recognized::Other => {}
+    }
     let found = ranks::run(1, |comm| {
         let dataset = open_partial(comm, &args.file)?;
         let header = dataset.header().clone();

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use striate_array::Format;
 
+use super::copy_storage::CopyStorage;
 use super::transfer::{self, Work};
 use super::{RanksArgs, copy, existing, options};
 use crate::CommandError;
@@ -42,12 +43,14 @@ pub(crate) struct JoinArgs {
 }
 
 pub(crate) fn run(args: &JoinArgs, json: bool) -> Result<(), CommandError> {
+    let storage = CopyStorage::default();
     let work = Work {
         source: &args.source,
         destination: &args.destination,
         format: args.format,
         existing: existing(args.force),
         named: Vec::new(),
+        storage: &storage,
     };
     let joined = transfer::run(&work, args.ranks.count(), || {
         let mut options = options()?;

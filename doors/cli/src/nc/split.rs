@@ -6,6 +6,7 @@ use clap::Args;
 use striate_array::{Format, Options};
 use striate_file::{StorageTarget, Switch};
 
+use super::copy_storage::CopyStorage;
 use super::transfer::{self, Work};
 use super::{RanksArgs, copy, existing, options};
 use crate::CommandError;
@@ -76,12 +77,14 @@ fn variable_and_dimension(text: &str) -> Result<(String, String), String> {
 }
 
 pub(crate) fn run(args: &SplitArgs, json: bool) -> Result<(), CommandError> {
+    let storage = CopyStorage::default();
     let work = Work {
         source: &args.source,
         destination: &args.destination,
         format: args.format,
         existing: existing(args.force),
         named: args.dimensions.iter().map(|(name, _)| name.as_str()).collect(),
+        storage: &storage,
     };
     let Some(row) = transfer::run(&work, args.ranks.count(), || args.options())? else {
         return Ok(());

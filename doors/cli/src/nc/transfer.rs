@@ -18,12 +18,14 @@ use indicatif::ProgressBar;
 use serde::Serialize;
 use striate_array::format::{Alignment, Header, Values};
 use striate_array::{
-    ArrayError, Char, Dataset, Definition, Format, Options, Owner, Pending, Slab, Type, VariableId,
+    ArrayError, Char, Dataset, Definition, Format, GroupId, Options, Owner, Pending, Slab, Type,
+    VariableId,
 };
 use striate_comm::{Comm, CommExt as _, Reduction, agree};
 use striate_process::part_file::Existing;
 
 use super::batches::{VariablePart, batches};
+use super::copy_storage::CopyStorage;
 use super::missing_values::MissingValues;
 use super::signal_watch::{Leftover, SignalWatch};
 use super::{failed, info, open, store, validate};
@@ -45,6 +47,8 @@ pub(super) struct Work<'a> {
     pub(super) existing: Existing,
     /// Variables that the source must have, because something is asked for them.
     pub(super) named: Vec<&'a str>,
+    /// How variables of a netCDF-4 copy are stored.
+    pub(super) storage: &'a CopyStorage,
 }
 
 /// What was done; a row of the JSON document.
@@ -97,22 +101,19 @@ fn transfer(
     let (bar, stop) = (interrupt.bar(), interrupt.stop());
     let mut from = open(comm, work.source)?;
     let header = from.header().clone();
-    let missing = |name: &&&str| header.variables.iter().all(|variable| variable.name != **name);
-    if let Some(name) = work.named.iter().find(missing) {
-        return Err(CommandError::failed(
-            format!("cannot divide {}", work.source.display()),
-            format!("there is no variable '{name}'"),
-            "'striate nc header FILE' shows which variables there are",
-        ));
-    }
-    let format = work.format.unwrap_or(header.format);
+    // Partitions are classic files.
     let divides = options.partitioning.enabled;
+    let own = if divides && header.format.is_hdf5() { Format::Cdf5 } else { header.format };
+    let format = work.format.unwrap_or(own);
+    check_request(work, &from, format)?;
     let infos = from.partitions().unwrap_or_default();
     let divided: BTreeSet<usize> =
         infos.iter().flat_map(|info| &info.variables).map(|it| it.variable).collect();
     // A damaged header is an error of its own; missing values are reported below.
-    MissingValues::of(work.source, &from)?;
-    check(work, &header, &divided, format, divides)?;
+    if !header.format.is_hdf5() {
+        MissingValues::of(work.source, &from)?;
+        check(work, &header, &divided, format, divides)?;
+    }
     let target = Destination::new(comm.as_ref(), work.destination, work.existing, divides)?;
     let failed = |error| failed("cannot write the copy", error);
     options.exclusive = target.is_new();
@@ -125,7 +126,7 @@ fn transfer(
         let _ = definition.abort();
         return Err(error);
     }
-    if let Err(error) = define(&mut definition, &header) {
+    if let Err(error) = define(&mut definition, &header, work.storage) {
         // The first error says more than one about what it left.
         let _ = definition.abort();
         return Err(failed(error));
@@ -141,9 +142,14 @@ fn transfer(
     if comm.rank() == 0 {
         bar.set_length(data_size);
     }
-    let moved = move_all(comm.as_ref(), &mut from, &mut to, bar, stop);
+    let records = records_of(&header);
+    let moved = grow_all(&mut to, &header)
+        .map_err(failed)
+        .and_then(|()| move_all(comm.as_ref(), &mut from, &mut to, bar, stop));
     let moved = moved.and_then(|()| {
-        to.grow(header.records).map_err(failed)?;
+        if !format.is_hdf5() {
+            to.grow(records).map_err(failed)?;
+        }
         to.sync().map_err(failed)
     });
     if let Err(error) = moved {
@@ -165,13 +171,50 @@ fn transfer(
         format: format.to_string(),
         ranks: comm.size(),
         variables: header.variables.len(),
-        records: header.records,
+        records,
         data_size,
         partitions_from: from.partitions().map(<[_]>::len),
         partitions,
         probe,
         seconds: 0.0,
     })
+}
+
+/// What was asked for and cannot be, whatever the data are.
+fn check_request(work: &Work<'_>, from: &Dataset, format: Format) -> Result<(), CommandError> {
+    let header = from.header();
+    let missing = |name: &&&str| header.variables.iter().all(|variable| variable.name != **name);
+    if let Some(name) = work.named.iter().find(missing) {
+        return Err(CommandError::failed(
+            format!("cannot divide {}", work.source.display()),
+            format!("there is no variable '{name}'"),
+            "'striate nc header FILE' shows which variables there are",
+        ));
+    }
+    if let Some(name) = work.storage.unknown_dimension(header) {
+        return Err(CommandError::failed(
+            format!("cannot copy {}", work.source.display()),
+            format!("there is no dimension '{name}'"),
+            "'striate nc header FILE' shows which dimensions there are",
+        ));
+    }
+    if work.storage.needs_netcdf4() && !format.is_hdf5() {
+        return Err(CommandError::failed(
+            format!("cannot copy {}", work.source.display()),
+            format!("{format} has neither chunks nor filters"),
+            "use '--format netcdf4'",
+        ));
+    }
+    if let Some((path, reason)) = from.hidden().first() {
+        let more = from.hidden().len() - 1;
+        let others = if more > 0 { format!(", and {more} more") } else { String::new() };
+        return Err(CommandError::failed(
+            format!("cannot copy {}", work.source.display()),
+            format!("'{path}' cannot be copied: {reason}{others}"),
+            "nccopy copies such files",
+        ));
+    }
+    Ok(())
 }
 
 /// Finds out before anything is written what cannot be copied.
@@ -211,7 +254,7 @@ fn check(
     let alignment = Alignment { header: 1, fixed: 1, fixed_from: 0, record: 1 };
     target.arrange(&alignment, None).map_err(|error| {
         let hint = match format {
-            Format::Cdf5 => "",
+            Format::Cdf5 | Format::Netcdf4 | Format::Netcdf4Classic => "",
             _ => "--format cdf5 has room for it",
         };
         cannot(error.to_string(), hint)
@@ -233,11 +276,48 @@ fn end_of_data(header: &Header) -> Option<u64> {
     Some(end)
 }
 
+/// The length of the unlimited dimension; of several, of the first.
+fn records_of(header: &Header) -> u64 {
+    let unlimited = header.dimensions.iter().find(|dimension| dimension.is_unlimited());
+    let len = unlimited.map_or(0, |dimension| dimension.len);
+    if header.format.is_hdf5() { len } else { header.records }
+}
+
+/// Gives the unlimited dimensions of a netCDF-4 copy their lengths.
+fn grow_all(to: &mut Dataset, header: &Header) -> Result<(), ArrayError> {
+    if !to.header().format.is_hdf5() {
+        return Ok(());
+    }
+    let dimensions: Vec<_> = to.dimensions().collect();
+    for (dimension, id) in header.dimensions.iter().zip(dimensions) {
+        if to.header().dimensions[id.index()].is_unlimited() {
+            let is_record = dimension.is_unlimited() && !header.format.is_hdf5();
+            to.grow_dimension(id, if is_record { header.records } else { dimension.len })?;
+        }
+    }
+    Ok(())
+}
+
 /// Defines what the source defines.
-fn define(definition: &mut Definition, header: &Header) -> Result<(), ArrayError> {
+fn define(
+    definition: &mut Definition,
+    header: &Header,
+    storage: &CopyStorage,
+) -> Result<(), ArrayError> {
+    let mut groups = vec![GroupId::ROOT];
+    for group in &header.groups {
+        definition.enter(groups[group.parent as usize])?;
+        let defined = definition.group(&group.name)?;
+        groups.push(defined);
+        for attribute in &group.attributes {
+            definition.attribute(defined, &attribute.name, attribute.values.clone())?;
+        }
+    }
     let mut dimensions = Vec::new();
     for dimension in &header.dimensions {
-        dimensions.push(if dimension.is_unlimited() {
+        definition.enter(groups[dimension.group as usize])?;
+        let grows = dimension.is_unlimited() || storage.unlimited.contains(&dimension.name);
+        dimensions.push(if grows {
             definition.unlimited(&dimension.name)?
         } else {
             definition.dimension(&dimension.name, dimension.len)?
@@ -247,11 +327,16 @@ fn define(definition: &mut Definition, header: &Header) -> Result<(), ArrayError
         definition.attribute(Owner::Global, &attribute.name, attribute.values.clone())?;
     }
     for variable in &header.variables {
+        definition.enter(groups[variable.group as usize])?;
         let of: Vec<_> =
             variable.dimensions.iter().map(|&index| dimensions[index as usize]).collect();
         let defined = definition.variable(&variable.name, variable.external, &of)?;
         for attribute in &variable.attributes {
             definition.attribute(defined, &attribute.name, attribute.values.clone())?;
+        }
+        if definition.format().is_hdf5() {
+            let stored = storage.of(header, variable);
+            definition.storage(defined, stored)?;
         }
     }
     Ok(())

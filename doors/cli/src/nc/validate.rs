@@ -1,5 +1,7 @@
 //! `striate nc validate`: every violation of the format in files.
 
+mod hdf5;
+
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -11,8 +13,9 @@ use striate_array::format::{DecodeError, Header, Problem, validate};
 use striate_comm::Threads;
 use striate_store::Store;
 
+use super::hdf5_file::open_plain;
 use super::signal_watch::{Leftover, SignalWatch};
-use super::{of_netcdf_4, open_partial, store};
+use super::{open_partial, store};
 use crate::document::Document;
 use crate::{CommandError, ranks, terminal};
 
@@ -28,8 +31,9 @@ Examples:
   striate nc validate ocean.nc striate://io.example/run7/ocean.nc
   striate nc validate --json *.nc
 
-Only headers are read. For a partitioned dataset the partitions are checked as well, and whether they are
-those that the master lists. Exit status: 0 if all files are valid, 1 if one is not.")]
+Of classic files, only headers are read. For a partitioned dataset the partitions are checked as well, and
+whether they are those that the master lists. Of netCDF-4 and other HDF5 files, all metadata is read, and
+every chunk is decoded. Exit status: 0 if all files are valid, 1 if one is not.")]
 pub(crate) struct ValidateArgs {
     /// The files: paths and URLs
     #[arg(required = true, value_name = "FILE")]
@@ -93,18 +97,25 @@ pub(crate) fn run(args: &ValidateArgs, json: bool) -> Result<(), CommandError> {
 }
 
 fn look(path: &Path) -> Result<ValidatedFile, CommandError> {
+    if let Some(opened) = open_plain(path)? {
+        let (format, rows) = match opened {
+            Ok((file, _)) => {
+                let hdf5::Hdf5Findings { format, rows } = hdf5::look(&file);
+                (format, rows)
+            }
+            Err(error) => (None, vec![hdf5::row(&error, 0)]),
+        };
+        let valid = rows.iter().all(|row| row.warning);
+        let file = path.display().to_string();
+        return Ok(ValidatedFile { file, valid, format, violations: rows });
+    }
     let store = store(path)?;
     let (bytes, decoded, len) = header(store.as_ref())?;
     let violations = validate(&bytes, len);
-    let mut rows: Vec<ViolationRow> = violations
+    let rows: Vec<ViolationRow> = violations
         .into_iter()
         .map(|found| ViolationRow { at: found.at, warning: found.warning, what: found.what })
         .collect();
-    if let Err(DecodeError { problem: Problem::Hdf5, .. }) = &decoded
-        && let Some(row) = rows.last_mut()
-    {
-        let _ = write!(row.what, "; {}", of_netcdf_4(&path.display().to_string()));
-    }
     Ok(ValidatedFile {
         file: path.display().to_string(),
         valid: rows.iter().all(|row| row.warning),

@@ -151,7 +151,7 @@ fn dimensions(draw: &mut Draw, header: &mut Header) {
         let name = name(draw, header.dimensions.iter().map(|dimension| dimension.name.as_str()));
         let len = if draw.one_in(8) { 20 + draw.below(150) } else { 1 + draw.below(7) };
         let len = if number == unlimited { 0 } else { len };
-        header.dimensions.push(Dimension { name, len });
+        header.dimensions.push(Dimension::classic(name, len));
     }
     if header.dimensions.iter().any(Dimension::is_unlimited) {
         header.records = draw.of(&[0, 1, 2, 3, 17]);
@@ -204,7 +204,12 @@ fn variable(draw: &mut Draw, header: &mut Header) {
         add("C_format", format.into());
     }
     let (stated_size, begin) = (0, 0);
-    header.variables.push(Variable { name, dimensions, attributes, external, stated_size, begin });
+    header.variables.push(Variable {
+        attributes,
+        stated_size,
+        begin,
+        ..Variable::new(name, external, dimensions)
+    });
 }
 
 fn attributes(draw: &mut Draw, format: Format, count: u64) -> Vec<Attribute> {

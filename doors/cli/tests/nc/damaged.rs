@@ -19,7 +19,7 @@ fn text(path: &Path) -> &str {
 fn variable(name: &str, external: Type, dimensions: &[u32]) -> Variable {
     let dimensions = dimensions.to_vec();
     let attributes = Vec::new();
-    Variable { name: name.into(), dimensions, attributes, external, stated_size: 0, begin: 0 }
+    Variable { attributes, ..Variable::new(name, external, dimensions) }
 }
 
 /// Two fixed variables, text, and two that have four records.
@@ -27,7 +27,7 @@ fn made() -> Made {
     let mut header = Header::new(Format::Cdf1);
     header.records = 4;
     for (name, len) in [("t", 0), ("x", 3), ("s", 5)] {
-        header.dimensions.push(Dimension { name: name.into(), len });
+        header.dimensions.push(Dimension::classic(name, len));
     }
     let kinds: [(&str, Type, &[u32]); 5] = [
         ("a", Type::Int, &[1]),
@@ -154,7 +154,7 @@ fn damaged_headers_are_refused_with_the_reason() {
 }
 
 #[test]
-fn files_of_netcdf_4_are_told_what_to_do_with() {
+fn damaged_files_of_netcdf_4_are_refused_with_the_reason() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("four.nc");
     let plain = made().write(directory.path(), "plain.nc");
@@ -165,27 +165,26 @@ fn files_of_netcdf_4_are_told_what_to_do_with() {
         fs::write(&file, all).unwrap();
         let (path, plain) = (text(&file), text(&plain));
         let out = directory.path().join("out.nc");
+        // What reads such files finds no superblock behind the signature.
         for arguments in [
             &["dump", path][..],
             &["dump", "-k", path],
             &["header", path],
             &["info", path],
+            &["index", path],
+            &["validate", path],
             &["copy", path, text(&out)],
             &["split", "-p", "2", path, text(&out)],
             &["join", path, text(&out)],
             &["compare", path, plain],
             &["compare", plain, path],
-            &["validate", path],
+            &["mv", path, text(&out)],
+            &["rm", path],
         ] {
             let output = striate(arguments);
             let said = told(&output);
-            let advice = format!("nccopy -k cdf5 {path} ");
-            assert!(said.contains("HDF5") && said.contains(&advice), "{arguments:?}: {said}");
+            assert!(said.contains(path) && said.contains("superblock"), "{arguments:?}: {said}");
             assert_eq!(status(&output), Some(1));
-        }
-        for command in ["rm", "mv"] {
-            let said = complaint([&[command, path][..], &[text(&out)]].concat(), 1);
-            assert!(said.contains("HDF5") && said.contains(&format!("'{command}")), "{said}");
         }
         assert!(file.exists());
     }
@@ -198,7 +197,7 @@ fn many(attributes: usize, variables: usize) -> Made {
         .map(|n| Attribute { name: format!("attribute_{n}"), values: Values::Int(vec![n as i32]) })
         .collect();
     for n in 0..variables {
-        header.dimensions.push(Dimension { name: format!("d{n}"), len: 1 });
+        header.dimensions.push(Dimension::classic(format!("d{n}"), 1));
         header.variables.push(variable(&format!("v{n}"), Type::Int, &[n as u32]));
     }
     header.arrange(&Alignment::default(), None).unwrap();
@@ -222,7 +221,7 @@ fn names_of_any_length_are_shown_or_refused() {
     let directory = tempfile::tempdir().unwrap();
     let long = "n".repeat(1 << 20);
     let mut header = Header::new(Format::Cdf1);
-    header.dimensions.push(Dimension { name: long.clone(), len: 2 });
+    header.dimensions.push(Dimension::classic(long.clone(), 2));
     header.variables.push(variable(&long, Type::Int, &[0]));
     header.arrange(&Alignment::default(), None).unwrap();
     let made = Made { header, data: vec![Values::Int(vec![1, 2])] };

@@ -30,7 +30,7 @@ fn files_that_are_none() {
         ("empty.nc", "is not a netCDF classic file"),
         ("cut.nc", "more than there are"),
         ("unfinished.nc", "is unfinished"),
-        ("hdf5.nc", "nccopy -k cdf5"),
+        ("hdf5.nc", "superblock"),
     ] {
         let file = path(name);
         let to = path("to.nc");

@@ -2,15 +2,14 @@
 //! differences, compared with ncdump, ncgen, ncvalidator and ncmpidiff.
 
 use std::ffi::OsStr;
-use std::fmt::Display;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 
 use striate_array::format::{Alignment, Attribute, Dimension, Header, Variable};
 use striate_array::{Format, Type, Values};
 
 use crate::corpus::{Draw, Made};
+use crate::ncdump::{assert_same_dump, assert_same_text, tool};
 use crate::tools::{answer, striate, told};
 use crate::{big, rows};
 
@@ -19,32 +18,6 @@ const CORPUS: u64 = 240;
 
 const FORMATS: [(Format, &str); 3] =
     [(Format::Cdf1, "cdf1"), (Format::Cdf2, "cdf2"), (Format::Cdf5, "cdf5")];
-
-/// Another command, in the C locale.
-fn tool<I: AsRef<OsStr>>(name: &str, arguments: impl IntoIterator<Item = I>) -> Output {
-    let output = Command::new(name).args(arguments).env("LC_ALL", "C").output();
-    output.unwrap_or_else(|error| panic!("{name}: {error} (netcdf-bin and pnetcdf-bin have it)"))
-}
-
-/// Fails if two texts differ, and shows the first lines that do.
-fn assert_same_text(ours: &[u8], theirs: &[u8], about: impl Display) {
-    if ours == theirs {
-        return;
-    }
-    let [a, b] = [ours, theirs].map(|text| String::from_utf8_lossy(text).into_owned());
-    let line = a.lines().zip(b.lines()).position(|(a, b)| a != b);
-    let at = line.unwrap_or(a.lines().count().min(b.lines().count()));
-    panic!("{about}: line {at}:\n{:?}\nbut ncdump:\n{:?}", a.lines().nth(at), b.lines().nth(at));
-}
-
-/// `striate nc dump` and `ncdump` print the same.
-fn assert_same_dump(options: &[&str], path: &Path) {
-    let about = format!("{options:?} {}", path.display());
-    let with_path = || options.iter().map(OsStr::new).chain([path.as_os_str()]);
-    let ours = striate([OsStr::new("dump")].into_iter().chain(with_path()));
-    let theirs = tool("ncdump", with_path());
-    assert_same_text(&answer(ours, &about), &answer(theirs, &about), &about);
-}
 
 #[test]
 fn dumps_are_those_of_ncdump() {
@@ -115,7 +88,7 @@ fn dates_are_those_of_ncdump() {
         "julian",
     ];
     let mut header = Header::new(Format::Cdf2);
-    header.dimensions.push(Dimension { name: "x".into(), len: 12 });
+    header.dimensions.push(Dimension::classic("x", 12));
     let mut made = Made { header, data: Vec::new() };
     let mut draw = Draw::new(7);
     for unit in units {
@@ -135,14 +108,9 @@ fn dates_are_those_of_ncdump() {
                 _ => 0.0,
             });
             made.data.push(Values::Double(values.collect()));
-            made.header.variables.push(Variable {
-                name,
-                dimensions: vec![0],
-                attributes,
-                external: Type::Double,
-                stated_size: 0,
-                begin: 0,
-            });
+            made.header
+                .variables
+                .push(Variable { attributes, ..Variable::new(name, Type::Double, vec![0]) });
         }
     }
     // The bounds of the first are times as well.
@@ -177,7 +145,7 @@ fn files_of_ncgen_are_read() {
         let kind = match made.header.format {
             Format::Cdf1 => "nc3",
             Format::Cdf2 => "nc6",
-            Format::Cdf5 => "nc5",
+            _ => "nc5",
         };
         // ncgen does not take all text that ncdump prints.
         let Some(path) = generated(&made, kind, directory.path(), &format!("{seed}.nc")) else {

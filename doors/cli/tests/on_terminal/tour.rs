@@ -15,6 +15,8 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::Command;
 
+use striate_testing::copy_program;
+
 use super::{command, plain};
 
 /// The text with the tour, in the repository.
@@ -161,7 +163,7 @@ fn clone_into(clone: &Path) {
         let (own, copy) = (root.join(name), clone.join(name));
         if own.is_file() {
             fs::create_dir_all(copy.parent().unwrap()).unwrap();
-            fs::copy(own, copy).unwrap();
+            copy_program(own, copy);
         } else {
             let _ = fs::remove_file(copy);
         }

@@ -26,7 +26,8 @@ pub(super) struct CommonArgs {
     /// Ranks: threads, unless mpiexec started the program
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=4096))]
     ranks: Option<u64>,
-    /// Libraries, in turn: striate, pnetcdf (with the MPI-IO implementation that MPI selects),
+    /// Libraries, in turn: striate, striate-netcdf4 (netCDF-4 files, whatever --format says),
+    /// pnetcdf (with the MPI-IO implementation that MPI selects),
     /// pnetcdf-ompio, pnetcdf-romio, netcdf (serial: rank 0 writes for all), raw (plain pwrite of
     /// as many bytes, in one piece per rank). By default striate, and pnetcdf in an MPI job if it
     /// was built in
@@ -240,7 +241,7 @@ impl CommonArgs {
                 "start it as: mpiexec -n 4 striate bench array …",
             ));
         }
-        if api != ArrayApi::Striate && self.place.is_remote() {
+        if !matches!(api, ArrayApi::Striate | ArrayApi::StriateNetcdf4) && self.place.is_remote() {
             return Err(CommandError::usage(
                 format!("{name} only supports files of file systems, not on servers"),
                 "leave --store and --servers out, or use --api striate",

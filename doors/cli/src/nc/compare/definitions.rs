@@ -21,7 +21,7 @@ pub(super) fn compare(first: &Header, second: &Header, data_only: bool) -> Vec<D
                 let what = format!("dimension '{name}'");
                 let len = |header: &Header, dimension: &Dimension| {
                     if dimension.is_unlimited() {
-                        format!("unlimited ({})", header.records)
+                        format!("unlimited ({})", header.len(dimension))
                     } else {
                         dimension.len.to_string()
                     }
@@ -157,17 +157,13 @@ mod tests {
         let mut header = Header::new(Format::Cdf1);
         header.records = 3;
         for (name, len) in [("t", 0), ("x", 5)] {
-            header.dimensions.push(Dimension { name: name.into(), len });
+            header.dimensions.push(Dimension::classic(name, len));
         }
         let units = Attribute { name: "units".into(), values: "m".into() };
         header.attributes.push(Attribute { name: "v".into(), values: vec![f64::NAN].into() });
         header.variables.push(Variable {
-            name: "a".into(),
-            dimensions: vec![0, 1],
             attributes: vec![units],
-            external: Type::Int,
-            stated_size: 0,
-            begin: 0,
+            ..Variable::new("a", Type::Int, vec![0, 1])
         });
         header
     }
@@ -190,7 +186,7 @@ mod tests {
     #[test]
     fn all_differences_are_told() {
         let mut other = header();
-        other.dimensions[1] = Dimension { name: "x".into(), len: 6 };
+        other.dimensions[1] = Dimension::classic("x", 6);
         other.records = 4;
         other.attributes[0].values = vec![1.0f64].into();
         other.variables[0].external = Type::Float;

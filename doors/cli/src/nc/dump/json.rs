@@ -198,7 +198,7 @@ impl Serialize for VariableValues<'_, '_> {
 }
 
 /// Adds the first numbers to a list.
-fn add_numbers<L: serde::ser::SerializeSeq>(
+pub(super) fn add_numbers<L: serde::ser::SerializeSeq>(
     list: &mut L,
     values: &Values,
     most: u64,
@@ -231,7 +231,7 @@ fn add_numbers<L: serde::ser::SerializeSeq>(
 }
 
 /// The name of a number that is not finite.
-const fn unknown_to_json(number: f64) -> &'static str {
+pub(super) const fn unknown_to_json(number: f64) -> &'static str {
     if number.is_nan() {
         "NaN"
     } else if number > 0.0 {

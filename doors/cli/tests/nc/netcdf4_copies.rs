@@ -1,0 +1,148 @@
+//! `striate nc copy`, `mv`, `rm`, `split`, `join` and `compare` on netCDF-4 files, beside the tools
+//! of netCDF.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::tools::{answer, complaint, striate};
+
+const CDL: &str = r#"netcdf ocean {
+dimensions:
+  time = UNLIMITED ;
+  lat = 9 ;
+  lon = 18 ;
+variables:
+  double time(time) ;
+    time:units = "days since 2000-01-01" ;
+  float temp(time, lat, lon) ;
+    temp:_FillValue = -1.f ;
+  short depth(lat, lon) ;
+  char name(lon) ;
+  int number ;
+  :title = "an ocean" ;
+data:
+  time = 1, 2, 3 ;
+  number = 7 ;
+  name = "eighteen letters.." ;
+}
+"#;
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// A file that ncgen made.
+fn made(place: &TempDir, kind: &str) -> PathBuf {
+    let (cdl, file) = (place.path().join("ocean.cdl"), place.path().join(format!("{kind}.nc")));
+    std::fs::write(&cdl, CDL).unwrap();
+    let status = Command::new("ncgen").args(["-k", kind, "-o", text(&file), text(&cdl)]).status();
+    assert!(status.unwrap().success());
+    file
+}
+
+/// The text of a file without its first line, which has its name.
+fn dump(path: &Path) -> String {
+    let output = Command::new("ncdump").arg(path).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let dumped = String::from_utf8(output.stdout).unwrap();
+    dumped.split_once('\n').unwrap().1.to_owned()
+}
+
+fn special(path: &Path) -> String {
+    let output = Command::new("ncdump").args(["-hs", text(path)]).output().unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn copies_between_all_formats_are_the_same_text() {
+    let place = TempDir::new().unwrap();
+    for kind in ["nc3", "nc4", "nc7"] {
+        let source = made(&place, kind);
+        let expected = dump(&source);
+        for (number, options) in [
+            &["--format", "netcdf4"][..],
+            &["--format", "netcdf4-classic", "--deflate", "1"],
+            &["--format", "netcdf4", "--deflate", "4", "--shuffle", "--chunks", "time/1,lat/4"],
+            &["--format", "cdf2"],
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let copy = place.path().join(format!("{kind}-{number}.nc"));
+            let arguments = ["copy", "-n", "3"].iter().chain(options).copied();
+            let arguments = arguments.chain([text(&source), text(&copy)]);
+            answer(striate(arguments), format!("{kind} {options:?}"));
+            assert_eq!(dump(&copy), expected, "{kind} {options:?}");
+            answer(striate(["compare", text(&source), text(&copy)]), "compare");
+            answer(striate(["validate", text(&copy)]), "validate");
+        }
+    }
+}
+
+#[test]
+fn chunks_filters_and_unlimited_dimensions_are_as_asked_for() {
+    let place = TempDir::new().unwrap();
+    let (source, copy) = (made(&place, "nc3"), place.path().join("copy.nc"));
+    let options = ["copy", "-k", "netcdf4", "-d", "5", "-s", "-c", "lat/4", "--unlimited", "lon"];
+    answer(striate(options.into_iter().chain([text(&source), text(&copy)])), "copy");
+    let shown = special(&copy);
+    for expected in [
+        "lon = UNLIMITED ; // (18 currently)",
+        "temp:_ChunkSizes = 1, 4, 1 ;",
+        "temp:_DeflateLevel = 5 ;",
+        "temp:_Shuffle = \"true\" ;",
+        "number:_Storage = \"contiguous\" ;",
+    ] {
+        assert!(shown.contains(expected), "{expected} in {shown}");
+    }
+    // And back to what the source was.
+    let back = place.path().join("back.nc");
+    let arguments = ["copy", "-k", "netcdf4", "-d", "0", text(&copy), text(&back)];
+    answer(striate(arguments), "copy back");
+    assert!(!special(&back).contains("_DeflateLevel"));
+}
+
+#[test]
+fn mistakes_leave_nothing() {
+    let place = TempDir::new().unwrap();
+    let (source, copy) = (made(&place, "nc3"), place.path().join("copy.nc"));
+    let ends = [text(&source), text(&copy)];
+    for (options, said) in [
+        (&["-k", "netcdf4", "-c", "depth/2"][..], "no dimension 'depth'"),
+        (&["-d", "3"], "neither chunks nor filters"),
+    ] {
+        let arguments = ["copy"].iter().chain(options).copied().chain(ends);
+        let told = complaint(arguments, 1);
+        assert!(told.contains(said), "{told}");
+        assert!(!copy.exists());
+    }
+    // What has no place in a copy is named.
+    let (cdl, strings) = (place.path().join("s.cdl"), place.path().join("strings.nc"));
+    std::fs::write(&cdl, "netcdf s {\ndimensions: x = 2 ;\nvariables: string words(x) ;\n}\n")
+        .unwrap();
+    let made = Command::new("ncgen").args(["-k", "nc4", "-o", text(&strings), text(&cdl)]).status();
+    assert!(made.unwrap().success());
+    let told = complaint(["copy", text(&strings), text(&copy)], 1);
+    assert!(told.contains("'words' cannot be copied"), "{told}");
+    assert!(!copy.exists());
+}
+
+#[test]
+fn moved_removed_split_and_joined() {
+    let place = TempDir::new().unwrap();
+    let source = made(&place, "nc4");
+    let expected = dump(&source);
+    let (moved, parts) = (place.path().join("moved.nc"), place.path().join("parts.nc"));
+    answer(striate(["mv", text(&source), text(&moved)]), "mv");
+    assert!(!source.exists());
+    answer(striate(["split", "--partitions", "2", text(&moved), text(&parts)]), "split");
+    let joined = place.path().join("joined.nc");
+    answer(striate(["join", text(&parts), text(&joined)]), "join");
+    assert_eq!(dump(&joined), expected);
+    let told = complaint(["split", "-k", "netcdf4", "--partitions", "2", text(&moved), "x.nc"], 1);
+    assert!(told.contains("not divided into partitions"), "{told}");
+    answer(striate(["rm", text(&moved)]), "rm");
+    assert!(!moved.exists());
+}
