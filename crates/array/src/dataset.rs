@@ -116,8 +116,8 @@ impl Dataset {
     ) -> Result<Self, ArrayError> {
         let path = path.as_ref().to_path_buf();
         let mut file = File::open(comm, &path, mode.file_mode(), &options.hints)?;
-        let definitions = read_definitions(&mut file, UnfinishedFile::Refuse)?;
-        let mut state = FileState::new(file, path, definitions.header().clone(), options, mode)?;
+        let mut definitions = read_definitions(&mut file, UnfinishedFile::Refuse)?;
+        let mut state = FileState::new(file, path, definitions.take_header(), options, mode)?;
         match definitions {
             FileDefinitions::Classic(_) => open::open(state, options),
             FileDefinitions::Netcdf4(opened) => {
@@ -142,8 +142,8 @@ impl Dataset {
     ) -> Result<Self, ArrayError> {
         let path = path.as_ref().to_path_buf();
         let mut file = File::open(comm, &path, Mode::READ, &options.hints)?;
-        let definitions = read_definitions(&mut file, UnfinishedFile::Refuse)?;
-        let header = definitions.header().clone();
+        let mut definitions = read_definitions(&mut file, UnfinishedFile::Refuse)?;
+        let header = definitions.take_header();
         let mut state = FileState::new(file, path, header, options, OpenMode::ReadOnly)?;
         if let FileDefinitions::Netcdf4(opened) = definitions {
             opened.install(&mut state, options)?;

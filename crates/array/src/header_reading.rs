@@ -73,11 +73,14 @@ pub(crate) enum FileDefinitions {
 }
 
 impl FileDefinitions {
-    pub(crate) const fn header(&self) -> &Header {
-        match self {
+    /// The header, which leaves an empty one.
+    pub(crate) fn take_header(&mut self) -> Header {
+        let header = match self {
             Self::Classic(header) => header,
-            Self::Netcdf4(opened) => &opened.header,
-        }
+            Self::Netcdf4(opened) => &mut opened.header,
+        };
+        let empty = Header::new(header.format);
+        std::mem::replace(header, empty)
     }
 }
 

@@ -65,7 +65,7 @@ fn dense(
         let body = if flags.contains(MessageFlags::SHARED) {
             shared::in_heap(walk, MessageKind::ATTRIBUTE, id, record.begin())?.body
         } else {
-            heap.object(walk, id)?
+            heap.object(walk, id)?.into()
         };
         let mut attribute = decode(walk, walk.cursor(&body, Structure::Attribute, record.begin()))?;
         attribute.creation_order = u16::try_from(order).ok();

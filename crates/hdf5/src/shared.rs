@@ -4,6 +4,7 @@
 //! (a committed type), or in a fractal heap that many objects share. Which heap that is, the table
 //! of shared messages says, which the superblock extension names.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::cursor::{Cursor, verified};
@@ -19,8 +20,8 @@ const HEAP_ID: usize = 8;
 
 /// The body of a message, wherever it was.
 #[derive(Debug)]
-pub(crate) struct Resolved {
-    pub(crate) body: Vec<u8>,
+pub(crate) struct Resolved<'m> {
+    pub(crate) body: Cow<'m, [u8]>,
     pub(crate) address: Address,
 }
 
@@ -39,9 +40,10 @@ pub(crate) struct SharedMessageIndex {
 }
 
 /// The body of a message.
-pub(crate) fn resolve(walk: &Walk<'_>, message: &Message) -> Result<Resolved> {
+pub(crate) fn resolve<'m>(walk: &Walk<'_>, message: &'m Message) -> Result<Resolved<'m>> {
     if !message.flags.contains(MessageFlags::SHARED) {
-        return Ok(Resolved { body: message.body.clone(), address: message.address });
+        let body = Cow::Borrowed(message.body.as_slice());
+        return Ok(Resolved { body, address: message.address });
     }
     let mut cursor = walk.cursor(&message.body, Structure::SharedMessage, message.address);
     match place(&mut cursor)? {
@@ -106,7 +108,7 @@ fn place(cursor: &mut Cursor<'_>) -> Result<SharedPlace> {
     cursor.defined_address("a shared message at no address").map(SharedPlace::Committed)
 }
 
-fn at_object(walk: &Walk<'_>, kind: MessageKind, address: Address) -> Result<Resolved> {
+fn at_object(walk: &Walk<'_>, kind: MessageKind, address: Address) -> Result<Resolved<'static>> {
     let header = object_header::read(walk, address)?;
     let found = header.messages.into_iter().find(|message| message.kind == kind);
     match found {
@@ -117,7 +119,10 @@ fn at_object(walk: &Walk<'_>, kind: MessageKind, address: Address) -> Result<Res
         Some(message) if message.flags.contains(MessageFlags::SHARED) => {
             Err(Error::at(Structure::SharedMessage, address, Reason::Cycle))
         }
-        Some(message) => Ok(Resolved { body: message.body, address: message.address }),
+        Some(message) => {
+            let body = Cow::Owned(message.body.into_vec());
+            Ok(Resolved { body, address: message.address })
+        }
     }
 }
 
@@ -127,7 +132,7 @@ pub(crate) fn in_heap(
     kind: MessageKind,
     id: &[u8],
     user: Address,
-) -> Result<Resolved> {
+) -> Result<Resolved<'static>> {
     let indexes = match walk.caches().shared_messages() {
         Some(indexes) => indexes,
         None => table(walk)?,
@@ -140,7 +145,7 @@ pub(crate) fn in_heap(
         let reason = Reason::Invalid("the file has no heap for shared messages of this kind");
         return Err(Error::at(Structure::SharedMessage, user, reason));
     };
-    let body = FractalHeap::read(walk, address)?.object(walk, id)?;
+    let body = Cow::Owned(FractalHeap::read(walk, address)?.object(walk, id)?);
     Ok(Resolved { body, address })
 }
 

@@ -93,14 +93,19 @@ impl<'f> Walk<'f> {
         Ok(bytes)
     }
 
-    /// The bytes of a structure, or fewer if the file ends before.
-    pub(crate) fn read_up_to(
+    /// As many bytes of a structure as the buffer takes, or fewer if the file ends before.
+    pub(crate) fn read_into<'b>(
         &self,
         structure: Structure,
         address: Address,
-        length: u64,
-    ) -> Result<Vec<u8>> {
-        self.read(structure, address, length.min(self.available(address)))
+        buffer: &'b mut [u8],
+    ) -> Result<&'b [u8]> {
+        let length = (buffer.len() as u64).min(self.available(address));
+        let offset = self.check(structure, address, length)?;
+        let bytes = &mut buffer[..length as usize];
+        let read = self.blocks.metadata(offset, bytes);
+        read.map_err(|error| Error::at(structure, address, error))?;
+        Ok(bytes)
     }
 
     /// Data, which passes by the cache and costs nothing: the caller has a place for it.

@@ -169,16 +169,21 @@ fn header_of(described: &NetcdfFile, hidden: &mut Vec<(String, String)>) -> (Hea
 }
 
 impl OpenedNetcdf4 {
-    /// Makes it the state of a file. A file that cannot be written without loss becomes read-only.
+    /// Makes it the state of a file. A file that cannot be written without loss becomes read-only;
+    /// one that was opened only to be read is not asked, because the answer takes as long as
+    /// reading the metadata.
     pub(crate) fn install(
         self,
         state: &mut FileState,
         options: &Options,
     ) -> Result<(), ArrayError> {
         let Self { described, placements, length, numbers, hidden, .. } = self;
-        let read_only = described.rewritable().err();
-        if read_only.is_some() {
-            state.mode = OpenMode::ReadOnly;
+        let mut read_only = None;
+        if state.mode != OpenMode::ReadOnly {
+            read_only = described.rewritable().err();
+            if read_only.is_some() {
+                state.mode = OpenMode::ReadOnly;
+            }
         }
         let fills = numbers.iter().map(|&number| {
             let object = &described.objects[number];
@@ -203,8 +208,8 @@ impl OpenedNetcdf4 {
         };
         let plan_options =
             PlanOptions { alignment, growth_reserve: super::definition::GROWTH_RESERVE };
-        let plan =
-            resume(described.definition, placements, length, plan_options, read_only.is_some());
+        let is_read_only = state.mode == OpenMode::ReadOnly;
+        let plan = resume(described.definition, placements, length, plan_options, is_read_only);
         let plan = plan.map_err(|error| hdf5_error(&state.file, error))?;
         let mut netcdf4 = Netcdf4State::new(plan, numbers, fills, options);
         netcdf4.read_only = read_only;

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use smallvec::SmallVec;
+
 use super::Address;
 
 /// An object of a file: its header, and what that makes it.
@@ -78,8 +80,9 @@ pub struct Message {
     pub creation_order: Option<u16>,
     /// Where its body begins.
     pub address: Address,
-    /// Its body.
-    pub body: Vec<u8>,
+    /// Its body. A file of thousands of variables has ten times as many messages, most of them
+    /// short.
+    pub body: SmallVec<[u8; 64]>,
 }
 
 /// Flags of a message.

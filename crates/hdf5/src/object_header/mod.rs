@@ -14,10 +14,15 @@ use crate::model::{Address, Message, MessageFlags, MessageKind, Object, ObjectHe
 use crate::walk::Walk;
 use crate::{Error, Reason, Result, Structure};
 
+/// For so many messages there is room from the beginning: most objects have fewer than twice this.
+const USUAL_MESSAGES: usize = 8;
+
 /// Reads the header at an address.
 pub(crate) fn read(walk: &Walk<'_>, address: Address) -> Result<ObjectHeader> {
-    let beginning = walk.read(Structure::ObjectHeader, address, 4)?;
-    let mut header = if beginning == version_2::SIGNATURE {
+    let mut beginning = [0; 4];
+    let is_version_2 = walk.read_into(Structure::ObjectHeader, address, &mut beginning)?
+        == version_2::SIGNATURE.as_slice();
+    let mut header = if is_version_2 {
         version_2::read(walk, address)?
     } else {
         version_1::read(walk, address)?
@@ -70,20 +75,21 @@ impl ObjectHeader {
 
 /// Blocks that are still to be read.
 struct Continuations {
+    header: Address,
     waiting: VecDeque<(Address, u64)>,
     seen: HashSet<Address>,
 }
 
 impl Continuations {
     fn new(header: Address) -> Self {
-        Self { waiting: VecDeque::new(), seen: HashSet::from([header]) }
+        Self { header, waiting: VecDeque::new(), seen: HashSet::new() }
     }
 
     /// Takes note of a continuation message.
     fn add(&mut self, mut message: Cursor<'_>) -> Result<()> {
         let address = message.defined_address("a continuation at no address")?;
         let length = message.length()?;
-        if !self.seen.insert(address) {
+        if address == self.header || !self.seen.insert(address) {
             return Err(message.error(Reason::Cycle));
         }
         self.waiting.push_back((address, length));

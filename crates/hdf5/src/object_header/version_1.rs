@@ -1,6 +1,6 @@
 //! Version 1: messages at multiples of 8 bytes, no checksum.
 
-use super::Continuations;
+use super::{Continuations, USUAL_MESSAGES};
 use crate::cursor::Cursor;
 use crate::model::{Address, Message, MessageFlags, MessageKind, ObjectHeader};
 use crate::walk::Walk;
@@ -26,7 +26,7 @@ pub(super) fn read(walk: &Walk<'_>, address: Address) -> Result<ObjectHeader> {
         attribute_order_tracked: false,
         attribute_order_indexed: false,
         attribute_phase_change: None,
-        messages: Vec::new(),
+        messages: Vec::with_capacity(USUAL_MESSAGES),
     };
     let mut continuations = Continuations::new(address);
     let mut block = address.checked_add(PREFIX).map(|begin| (begin, size));
@@ -63,7 +63,7 @@ fn message(
             flags,
             creation_order: None,
             address: at.begin(),
-            body: body.to_vec(),
+            body: body.into(),
         }),
     }
     Ok(())

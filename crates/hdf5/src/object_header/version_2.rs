@@ -1,6 +1,6 @@
 //! Version 2: messages without gaps, a checksum for each block.
 
-use super::Continuations;
+use super::{Continuations, USUAL_MESSAGES};
 use crate::cursor::{Cursor, verified};
 use crate::model::{
     Address, AttributePhaseChange, Message, MessageFlags, MessageKind, ObjectHeader, Times,
@@ -11,7 +11,7 @@ use crate::{Result, Structure};
 pub(super) const SIGNATURE: [u8; 4] = *b"OHDR";
 const CONTINUATION: [u8; 4] = *b"OCHK";
 /// Signature, version, flags, times, phase change, size.
-const LONGEST_PREFIX: u64 = 4 + 1 + 1 + 16 + 4 + 8;
+const LONGEST_PREFIX: usize = 4 + 1 + 1 + 16 + 4 + 8;
 const CHECKSUM: u64 = 4;
 
 /// Bits of the flags.
@@ -22,8 +22,9 @@ const PHASE_CHANGE: u8 = 0x10;
 const TIMES: u8 = 0x20;
 
 pub(super) fn read(walk: &Walk<'_>, address: Address) -> Result<ObjectHeader> {
-    let prefix = walk.read_up_to(Structure::ObjectHeader, address, LONGEST_PREFIX)?;
-    let mut cursor = walk.cursor(&prefix, Structure::ObjectHeader, address);
+    let mut buffer = [0; LONGEST_PREFIX];
+    let prefix = walk.read_into(Structure::ObjectHeader, address, &mut buffer)?;
+    let mut cursor = walk.cursor(prefix, Structure::ObjectHeader, address);
     cursor.signature(SIGNATURE)?;
     cursor.version(2..=2)?;
     let flags = cursor.u8()?;
@@ -48,7 +49,7 @@ pub(super) fn read(walk: &Walk<'_>, address: Address) -> Result<ObjectHeader> {
         attribute_order_tracked: flags & ORDER_TRACKED != 0,
         attribute_order_indexed: flags & ORDER_INDEXED != 0,
         attribute_phase_change,
-        messages: Vec::new(),
+        messages: Vec::with_capacity(USUAL_MESSAGES),
     };
     let mut continuations = Continuations::new(address);
     let length = size.saturating_add(begin as u64 + CHECKSUM);
@@ -101,7 +102,7 @@ fn message(
             flags,
             creation_order,
             address: at.begin(),
-            body: body.to_vec(),
+            body: body.into(),
         }),
     }
     Ok(())
