@@ -8,8 +8,8 @@
 //! * a contiguous variable has an offset, as in a classic file;
 //! * chunks without filters lie in boxes, and an access to them becomes a datatype
 //!   ([`chunked_slab`]), which the file room carries out like any other;
-//! * chunks with filters are encoded and decoded one by one ([`stored_chunks`]): each has an owner
-//!   among the ranks, which gets the elements of the others;
+//! * chunks with filters are encoded and decoded as a whole ([`stored_chunks`]), by threads where
+//!   cores are free: each has an owner among the ranks, which gets the elements of the others;
 //! * unlimited dimensions grow when all ranks write ([`growth`]);
 //! * files that exist are opened by one rank for all ([`open`]);
 //! * [`commit`] makes a state of the plan the state of the file.
@@ -59,6 +59,8 @@ pub(crate) struct Netcdf4State {
     cache: ChunkCache,
     /// Independent writes to filtered chunks, until the next collective call.
     deferred: Vec<DeferredWrite>,
+    /// How many threads of this rank filter chunks.
+    filter_threads: usize,
     /// Why the file can only be read.
     read_only: Option<String>,
     /// What is in the file and not in the dataset: path and reason.
@@ -86,6 +88,7 @@ impl Netcdf4State {
             unlimited,
             cache: ChunkCache::new(options.chunk_cache.unwrap_or(CHUNK_CACHE)),
             deferred: Vec::new(),
+            filter_threads: 1,
             read_only: None,
             hidden: Vec::new(),
         }

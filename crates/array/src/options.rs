@@ -6,6 +6,9 @@ use striate_hdf5::chunk_shape::ChunkRule;
 
 use crate::Partitioning;
 
+/// The most threads of a rank that filter chunks.
+pub(crate) const MAX_FILTER_THREADS: u64 = 256;
+
 /// The options of a dataset: layout, access and partitioning.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -22,6 +25,9 @@ pub struct Options {
     /// `nc_chunk_cache`: bytes of decoded chunks that are kept, and of independent writes to
     /// filtered chunks that wait for the next collective call.
     pub chunk_cache: Option<u64>,
+    /// `nc_filter_threads`: threads of a rank that encode and decode filtered chunks, at most 256.
+    /// By default ranks that may use the same cores divide them.
+    pub filter_threads: Option<u64>,
     /// Whether [`crate::Dataset::create`] fails if the file exists (`NC_NOCLOBBER`).
     pub exclusive: bool,
     /// Whether and how variables are divided into partition files.
@@ -44,6 +50,8 @@ impl Options {
 
     /// Sets one hint of the dataset or of its file; unknown ones are ignored.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), FileError> {
+        let refuse =
+            |reason: String| FileError::Hint { name: name.into(), value: value.into(), reason };
         let option = match name {
             "nc_header_align_size" => &mut self.header_align,
             "nc_var_align_size" => &mut self.fixed_align,
@@ -54,19 +62,21 @@ impl Options {
                     "netcdf-c" => ChunkRule::NetcdfC,
                     "last-unlimited" => ChunkRule::LastUnlimited,
                     _ => {
-                        let reason = "is neither netcdf-c nor last-unlimited".into();
-                        let (name, value) = (name.into(), value.into());
-                        return Err(FileError::Hint { name, value, reason });
+                        return Err(refuse("is neither netcdf-c nor last-unlimited".into()));
                     }
                 };
+                return Ok(());
+            }
+            "nc_filter_threads" => {
+                let count = value.parse().ok().filter(|n| (1..=MAX_FILTER_THREADS).contains(n));
+                let reason = || format!("must be a number from 1 to {MAX_FILTER_THREADS}");
+                self.filter_threads = Some(count.ok_or_else(|| refuse(reason()))?);
                 return Ok(());
             }
             _ if name.starts_with("nc_probe") => return self.probe.set(name, value),
             _ if self.partitioning.set(name, value)? => return Ok(()),
             _ => return self.hints.set(name, value),
         };
-        let refuse =
-            |reason: String| FileError::Hint { name: name.into(), value: value.into(), reason };
         let size = parse_size(value).map_err(|error| refuse(format!("is not a size: {error}")))?;
         if !(1..=1 << 40).contains(&size) {
             return Err(refuse("must be from 1 to 1 TiB".into()));
@@ -79,5 +89,24 @@ impl Options {
     pub fn with(mut self, name: &str, value: &str) -> Result<Self, FileError> {
         self.set(name, value)?;
         Ok(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filter_threads() {
+        assert_eq!(Options::default().filter_threads, None);
+        for (value, count) in [("1", 1), ("7", 7), ("256", 256)] {
+            let options = Options::default().with("nc_filter_threads", value).unwrap();
+            assert_eq!(options.filter_threads, Some(count));
+        }
+        for value in ["0", "257", "-1", "many", "", "2.5", "1M", "99999999999999999999"] {
+            let error = Options::default().with("nc_filter_threads", value).unwrap_err();
+            let error = error.to_string();
+            assert!(error.contains("nc_filter_threads") && error.contains(value), "{error}");
+        }
     }
 }

@@ -31,7 +31,7 @@ pub mod task;
 pub mod threads;
 
 pub use comm::{Comm, Reduction, Request};
-pub use cores::available_cores;
+pub use cores::{available_cores, cores_of_rank};
 pub use error::CommError;
 pub use ext::{CommExt, agree, first_of};
 pub use shm::NodeMemory;

@@ -10,12 +10,17 @@ use super::hdf5_error;
 use crate::ArrayError;
 use crate::file_state::{Durability, FileState};
 
+/// States that the file keeps at most while none of them is known to be on stable storage.
+const MOST_STATES: usize = 4;
+
 /// Brings the file to the state of the plan. With [`Durability::Durable`] each state is on stable
-/// storage before the next one begins. Collective.
+/// storage before the next one begins. Otherwise the space of those before is not used again, since
+/// one of them may be what a power cut leaves. Collective.
 pub(crate) fn finish(state: &mut FileState, durability: Durability) -> Result<(), ArrayError> {
     // No rank continues before the writes of all ranks are done.
     state.agree(Ok(()))?;
     let Some(netcdf4) = &mut state.netcdf4 else { return Ok(()) };
+    let is_durable = durability == Durability::Durable || netcdf4.plan.states() >= MOST_STATES;
     let commit = netcdf4.plan.commit().map_err(|error| hdf5_error(&state.file, error))?;
     for step in commit.steps {
         match step {
@@ -29,11 +34,13 @@ pub(crate) fn finish(state: &mut FileState, durability: Durability) -> Result<()
                 }
                 Ok(())
             })?,
-            CommitStep::Sync if durability == Durability::Durable => state.file.sync()?,
+            CommitStep::Sync if is_durable => state.file.sync()?,
             CommitStep::Sync => state.file.flush()?,
         }
     }
-    if let Some(netcdf4) = &mut state.netcdf4 {
+    if let Some(netcdf4) = &mut state.netcdf4
+        && is_durable
+    {
         netcdf4.plan.committed();
     }
     state.unfinished = false;

@@ -32,6 +32,7 @@ pub(crate) fn define(state: &mut FileState, options: &Options) -> Result<(), Arr
     let (definition, numbers) = file_definition(state);
     let planned = plan(state, definition, numbers, options);
     state.agree(planned)?;
+    state.share_cores(options)?;
     for variable in old..state.header.variables.len() {
         if state.filled[variable] {
             growth::fill_new(state, variable, None)?;

@@ -171,7 +171,7 @@ fn header_of(described: &NetcdfFile, hidden: &mut Vec<(String, String)>) -> (Hea
 impl OpenedNetcdf4 {
     /// Makes it the state of a file. A file that cannot be written without loss becomes read-only;
     /// one that was opened only to be read is not asked, because the answer takes as long as
-    /// reading the metadata.
+    /// reading the metadata. Collective.
     pub(crate) fn install(
         self,
         state: &mut FileState,
@@ -215,7 +215,7 @@ impl OpenedNetcdf4 {
         netcdf4.read_only = read_only;
         netcdf4.hidden = hidden;
         state.netcdf4 = Some(Box::new(netcdf4));
-        Ok(())
+        state.share_cores(options)
     }
 }
 

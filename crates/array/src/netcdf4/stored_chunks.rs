@@ -5,9 +5,14 @@
 //!   else one to which the others send their elements. The owner encodes it, the sizes of all
 //!   become addresses, and every rank has the same index.
 //! * [`read`]: reads of any rank, many chunks at a time.
+//! * [`filter_threads`]: filters in several threads, where a rank has several cores. [`encode`] is
+//!   what they share.
 //! * An independent write waits in memory ([`DeferredWrite`]) until all ranks meet, since chunks of
 //!   several ranks could be the same one. The rank itself reads what it wrote.
 
+mod encode;
+mod filter_threads;
+mod message;
 mod read;
 mod write;
 
@@ -18,16 +23,17 @@ use striate_hdf5::model::Address;
 use striate_hdf5::netcdf::Storage;
 use striate_hdf5::write::{ChunkBox, StoredChunk};
 
+use super::Netcdf4State;
 use super::chunk_cache::ChunkKey;
 use super::chunked_slab::ChunkedSlab;
-use super::{Netcdf4State, hdf5_error};
 use crate::access::Access;
 use crate::file_state::FileState;
 use crate::partition::Hyperslab;
 use crate::stream::WriteStream;
 use crate::{ArrayError, Dataset};
 
-/// Bytes of chunks that a rank has in memory at a time, in either form.
+/// Bytes of chunks that a rank has in memory at a time, in either form; more if chunks are large
+/// ([`filter_threads`]).
 const BUFFER: u64 = 16 << 20;
 
 /// An independent write that waits for the next collective call.
@@ -122,6 +128,11 @@ impl Netcdf4State {
         self.chunk_shape(variable).iter().product::<u64>() * size
     }
 
+    /// Bytes of a chunk of a variable that pass through filters.
+    fn filtered_bytes(&self, variable: usize) -> u64 {
+        if self.pipelines[variable].is_empty() { 0 } else { self.chunk_bytes(variable) }
+    }
+
     /// A chunk that is not in the file by itself: one that was never written, or a variable in its
     /// header.
     fn unstored_chunk(&self, variable: usize) -> Vec<u8> {
@@ -142,36 +153,36 @@ impl Netcdf4State {
     }
 }
 
-/// A chunk in memory: as it is in the file, or as one that was never written.
-fn load(
+/// A chunk as it is in the file; `None` if it was never written.
+fn read_stored(
     state: &mut FileState,
     key: &ChunkKey,
-    scratch: &mut Scratch,
-) -> Result<Vec<u8>, ArrayError> {
-    let Some(netcdf4) = &state.netcdf4 else { return Ok(Vec::new()) };
-    let Some(stored) = netcdf4.stored_chunk(key) else { return Ok(netcdf4.unstored_chunk(key.0)) };
+) -> Result<Option<(StoredChunk, Vec<u8>)>, ArrayError> {
+    let netcdf4 = state.netcdf4.as_ref();
+    let Some(stored) = netcdf4.and_then(|netcdf4| netcdf4.stored_chunk(key)) else {
+        return Ok(None);
+    };
     let mut encoded = vec![0; stored.size as usize];
     let got = state.file.read_at(stored.address.0, encoded.as_mut_slice())?;
     if got < encoded.len() as u64 {
         return Err(cut_off(state, key.0, stored));
     }
-    decode(state, key.0, stored, &encoded, scratch)
+    Ok(Some((stored, encoded)))
 }
 
+/// Decodes a chunk, or makes one that is not in the file.
 fn decode(
-    state: &FileState,
+    netcdf4: &Netcdf4State,
     variable: usize,
-    stored: StoredChunk,
-    encoded: &[u8],
+    stored: Option<(StoredChunk, &[u8])>,
     scratch: &mut Scratch,
-) -> Result<Vec<u8>, ArrayError> {
-    let Some(netcdf4) = &state.netcdf4 else { return Ok(Vec::new()) };
+) -> Result<Vec<u8>, striate_hdf5::Error> {
+    let Some((stored, encoded)) = stored else { return Ok(netcdf4.unstored_chunk(variable)) };
     let mut chunk = vec![0; netcdf4.chunk_bytes(variable) as usize];
     let decoded =
         netcdf4.pipelines[variable].decode(stored.filter_mask, encoded, &mut chunk, scratch);
     decoded.map_err(|error| {
-        let at = striate_hdf5::Structure::Chunk;
-        hdf5_error(&state.file, striate_hdf5::Error::at(at, stored.address, error))
+        striate_hdf5::Error::at(striate_hdf5::Structure::Chunk, stored.address, error)
     })?;
     Ok(chunk)
 }

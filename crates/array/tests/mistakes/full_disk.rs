@@ -146,6 +146,8 @@ fn filtered_chunks() {
     let Some(disk) = small_disk("full_disk::filtered_chunks") else { return };
     let path = disk.join("filtered.nc");
     let chunk = 64 << 10;
+    // Room for one state, not for two.
+    use_up(&disk, 400 << 10);
     ranks(2, |comm| {
         let options = Options::default();
         let mut define = striate_array::Dataset::create(&comm, &path, Format::Netcdf4, &options)?;

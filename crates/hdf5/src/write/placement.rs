@@ -284,9 +284,9 @@ impl Chunks {
         Some(StoredChunk { address, size: self.bytes as u32, filter_mask: 0 })
     }
 
-    /// Sets where a chunk is. One that was there before stays in the file, unused.
-    pub fn set(&mut self, place: &[u64], stored: StoredChunk) {
-        self.table.insert(place.to_vec(), stored);
+    /// Sets where a chunk is, and returns where it was if that was in the table.
+    pub(crate) fn set(&mut self, place: &[u64], stored: StoredChunk) -> Option<StoredChunk> {
+        self.table.insert(place.to_vec(), stored)
     }
 
     /// Gives chunks of an array of these sizes a place, if all of them are computed. Others get one

@@ -4,11 +4,13 @@
 //! A commit writes all metadata anew, beside those that the file has, and then the superblock,
 //! which makes the new ones the file's. At every moment the file is the state of the last commit or
 //! of the one before. The space of metadata that no superblock refers to any more is used again by
-//! the commit after the next, so that two copies alternate.
+//! the commit after the next, so that two copies alternate. The same holds for chunks that are
+//! stored elsewhere when they are written again ([`ReleasedSpace`]).
 
 use super::chunk_tree::StoredChunk;
 use super::netcdf::{self, FileDefinition, Storage, VariableDefinition};
 use super::placement::{Chunks, Placement};
+use super::released_space::ReleasedSpace;
 use super::space::{DataAlignment, Space};
 use super::superblock::{SUPERBLOCK_SIZE, superblock};
 use crate::model::Address;
@@ -36,6 +38,7 @@ pub struct FilePlan {
     live: Vec<MetadataSlot>,
     /// Space of metadata that no superblock refers to.
     spare: Vec<MetadataSlot>,
+    released: ReleasedSpace,
     /// Whether the file is not yet in the state of the plan.
     changed: bool,
 }
@@ -90,6 +93,7 @@ impl FilePlan {
             space: Space::new(SUPERBLOCK_SIZE, options.alignment),
             live: Vec::new(),
             spare: Vec::new(),
+            released: ReleasedSpace::new(0),
             changed: true,
         };
         plan.place()?;
@@ -118,8 +122,9 @@ impl FilePlan {
         }
         let space = Space::new(end.0, options.alignment);
         let (live, spare) = (Vec::new(), Vec::new());
-        let changed = false;
-        let mut plan = Self { definition, options, placements, space, live, spare, changed };
+        let (released, changed) = (ReleasedSpace::new(end.0), false);
+        let mut plan =
+            Self { definition, options, placements, space, live, spare, released, changed };
         plan.place()?;
         Ok(plan)
     }
@@ -130,7 +135,8 @@ impl FilePlan {
         let options = PlanOptions::default();
         let space = Space::new(end.0, options.alignment);
         let (live, spare) = (Vec::new(), Vec::new());
-        Self { definition, options, placements, space, live, spare, changed: false }
+        let (released, changed) = (ReleasedSpace::new(end.0), false);
+        Self { definition, options, placements, space, live, spare, released, changed }
     }
 
     /// The definitions.
@@ -206,10 +212,15 @@ impl FilePlan {
         Ok(())
     }
 
-    /// Space for filtered chunks or heap collections, at the end of the file.
+    /// Space for filtered chunks or heap collections: at the end of the file, or where it is free.
     pub fn allocate(&mut self, bytes: u64) -> Result<Address> {
         self.changed = true;
-        self.space.data(bytes).map(Address)
+        self.space.reused_data(bytes).map(Address)
+    }
+
+    /// Gives back space from [`FilePlan::allocate`] that no chunk got.
+    pub fn free(&mut self, address: Address, bytes: u64) {
+        self.space.free().add(address.0, bytes);
     }
 
     /// Where a chunk of a variable without filters is, or all of a contiguous variable (`place` is
@@ -242,13 +253,15 @@ impl FilePlan {
         Ok(address)
     }
 
-    /// The chunks of a variable, to set where filtered ones are.
-    pub fn chunks_mut(&mut self, variable: usize) -> Option<&mut Chunks> {
+    /// Sets where a filtered chunk is. The space of the one before is used again as soon as no
+    /// state on storage refers to it.
+    pub fn set_chunk(&mut self, variable: usize, place: &[u64], stored: StoredChunk) {
         self.changed = true;
-        match self.placements.get_mut(variable) {
-            Some(Placement::Chunked(chunks)) => Some(chunks),
-            _ => None,
+        let Some(Placement::Chunked(chunks)) = self.placements.get_mut(variable) else { return };
+        if let Some(old) = chunks.set(place, stored) {
+            self.released.release(old, self.space.free());
         }
+        self.released.new_chunk(stored.address);
     }
 
     /// What brings the file into the state of this plan. [`FilePlan::committed`] must follow when
@@ -264,6 +277,7 @@ impl FilePlan {
         self.live.push(slot);
         let bytes = image.link(slot.address);
         let root = Address(image.address(root, slot.address));
+        self.released.begin_commit();
         let end = self.end();
         let steps = vec![
             CommitStep::Write { address: Address(slot.address), bytes },
@@ -275,19 +289,30 @@ impl FilePlan {
         Ok(Commit { steps, end })
     }
 
+    /// The states that may be on storage: the one of the last call of [`FilePlan::committed`], and
+    /// all after it.
+    pub const fn states(&self) -> usize {
+        self.live.len()
+    }
+
     /// The steps of the last commit are done: what was there before is not needed any more.
     pub fn committed(&mut self) {
         let old = self.live.len().saturating_sub(1);
         self.spare.extend(self.live.drain(..old));
+        self.released.commit_done(self.space.free());
         self.changed = false;
     }
 
     /// Space for metadata: the smallest that is free and large enough, or new space. New space is
-    /// half as large again as it must be, so that the sum of all is proportional to the last.
+    /// half as large again as it must be, so that the sum of all is proportional to the last. What
+    /// has become too small is free for others.
     fn slot(&mut self, bytes: u64) -> Result<MetadataSlot> {
         let fitting = self.spare.iter().enumerate().filter(|(_, slot)| slot.capacity >= bytes);
         if let Some((at, _)) = fitting.min_by_key(|(_, slot)| (slot.capacity, slot.address)) {
             return Ok(self.spare.swap_remove(at));
+        }
+        for small in self.spare.drain(..) {
+            self.space.free().add(small.address, small.capacity);
         }
         let capacity = bytes.saturating_add(bytes / 2).next_multiple_of(8);
         let address = self.space.metadata(capacity)?;

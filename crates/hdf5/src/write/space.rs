@@ -1,8 +1,10 @@
 //! [`Space`]: which part of a file is in use.
 //!
-//! Space is only ever added at the end. Everything is a function of the order of calls, so ranks
-//! that make the same calls have the same addresses.
+//! Space is added at the end, or used again where nothing refers to it any more
+//! ([`Space::reused_data`]). Everything is a function of the order of calls, so ranks that make the
+//! same calls have the same addresses.
 
+use super::free_list::FreeList;
 use crate::{Error, Reason, Result, Structure};
 
 /// Alignment of data, with the meaning of `nc_set_alignment` and `H5Pset_alignment`.
@@ -28,11 +30,17 @@ const NATURAL: u64 = 8;
 pub(crate) struct Space {
     end: u64,
     alignment: DataAlignment,
+    /// Space that no state of the file refers to, neither one on storage nor the next one.
+    free: FreeList,
 }
 
 impl Space {
-    pub(crate) const fn new(end: u64, alignment: DataAlignment) -> Self {
-        Self { end, alignment }
+    pub(crate) fn new(end: u64, alignment: DataAlignment) -> Self {
+        Self { end, alignment, free: FreeList::default() }
+    }
+
+    pub(crate) const fn free(&mut self) -> &mut FreeList {
+        &mut self.free
     }
 
     /// The first byte that is not in use.
@@ -41,7 +49,7 @@ impl Space {
     }
 
     /// What a block of that many bytes is aligned to.
-    fn boundary(&self, bytes: u64) -> u64 {
+    pub(crate) fn boundary(&self, bytes: u64) -> u64 {
         if bytes >= self.alignment.threshold {
             // A boundary that is no multiple of 8 is what the caller asked for.
             if self.alignment.alignment <= 1 { NATURAL } else { self.alignment.alignment }
@@ -58,6 +66,12 @@ impl Space {
         stride.ok_or_else(too_far)
     }
 
+    /// Space for a block of data that is written as a whole, so that nobody sees what was there.
+    pub(crate) fn reused_data(&mut self, bytes: u64) -> Result<u64> {
+        let boundary = self.boundary(bytes);
+        self.free.take(boundary, bytes).map_or_else(|| self.take(boundary, bytes), Ok)
+    }
+
     /// Space for a block of data.
     pub(crate) fn data(&mut self, bytes: u64) -> Result<u64> {
         self.take(self.boundary(bytes), bytes)
@@ -72,7 +86,7 @@ impl Space {
 
     /// Space for metadata.
     pub(crate) fn metadata(&mut self, bytes: u64) -> Result<u64> {
-        self.take(NATURAL, bytes)
+        self.free.take(NATURAL, bytes).map_or_else(|| self.take(NATURAL, bytes), Ok)
     }
 
     fn take(&mut self, boundary: u64, bytes: u64) -> Result<u64> {

@@ -83,7 +83,8 @@ impl Written {
         let mut scratch = Scratch::new();
         let fill = default_fill(&definition.datatype).as_bytes().to_vec();
         let element = definition.datatype.size as usize;
-        let grid = self.plan.chunks_mut(variable).unwrap().grid(&sizes);
+        let grid: Vec<u64> =
+            sizes.iter().zip(&chunk).map(|(&size, &chunk)| size.div_ceil(chunk)).collect();
         for number in 0..grid.iter().product::<u64>() {
             let place = coordinates(number, &grid);
             let mut buffer = fill.repeat(chunk.iter().product::<u64>() as usize);
@@ -107,7 +108,7 @@ impl Written {
                 let (size, filter_mask) = (stored.bytes.len() as u32, stored.filter_mask);
                 self.write_at(address.0, stored.bytes);
                 let one = StoredChunk { address, size, filter_mask };
-                self.plan.chunks_mut(variable).unwrap().set(&place, one);
+                self.plan.set_chunk(variable, &place, one);
             }
         }
     }

@@ -1,5 +1,5 @@
-//! Reads of chunks that are stored as a whole: many chunks with one access of the file, decoded one
-//! by one.
+//! Reads of chunks that are stored as a whole: many chunks with one access of the file, decoded by
+//! the threads of the rank, a few at a time.
 //!
 //! Chunks of which only a part was wanted are kept for the next read
 //! ([`super::super::ChunkCache`]).
@@ -8,12 +8,15 @@ use std::borrow::Cow;
 
 use striate_datatype::{Cursor, Pieces};
 use striate_file::Scatter;
-use striate_hdf5::filter::Scratch;
 use striate_hdf5::write::StoredChunk;
 
 use super::super::chunk_cache::ChunkKey;
 use super::super::chunked_slab::ChunkedSlab;
-use super::{BUFFER, Netcdf4State, covers, cut_off, decode, gather_into, in_chunk, places};
+use super::super::hdf5_error;
+use super::filter_threads::FilterThreads;
+use super::{
+    BUFFER, DeferredWrite, Netcdf4State, covers, cut_off, decode, gather_into, in_chunk, places,
+};
 use crate::access::Access;
 use crate::partition::Hyperslab;
 use crate::placement;
@@ -32,10 +35,10 @@ impl Dataset {
         &mut self,
         accesses: &mut [Access<ReadStream<'_>>],
     ) -> Result<(), ArrayError> {
-        let mut scratch = Scratch::new();
+        let mut threads = self.filter_threads();
         for access in accesses {
             let Some(hyperslab) = access.hyperslab.clone() else { continue };
-            self.get_stored_slab(access, &hyperslab, &mut scratch)?;
+            self.get_stored_slab(access, &hyperslab, &mut threads)?;
         }
         Ok(())
     }
@@ -44,7 +47,7 @@ impl Dataset {
         &mut self,
         access: &mut Access<ReadStream<'_>>,
         hyperslab: &Hyperslab,
-        scratch: &mut Scratch,
+        threads: &mut FilterThreads,
     ) -> Result<(), ArrayError> {
         let variable = access.variable;
         let size = self.state.header.variables[variable].external.size();
@@ -55,9 +58,9 @@ impl Dataset {
         for place in places(hyperslab, &shape) {
             let key = (variable, place);
             let Some(slab) = in_chunk(hyperslab, &shape, size, &key.1)? else { continue };
-            let Some(netcdf4) = &mut self.state.netcdf4 else { return Ok(()) };
-            if let Some(chunk) = netcdf4.cache.get(&key).map(<[u8]>::to_vec) {
-                let chunk = patched(netcdf4, &key, &chunk, size)?;
+            let Some(netcdf4) = self.state.netcdf4.as_deref_mut() else { return Ok(()) };
+            if let Some(chunk) = netcdf4.cache.get(&key) {
+                let chunk = patched(&netcdf4.deferred, &key, &shape, chunk, size)?;
                 scatter(&mut access.memory, &slab, &chunk)?;
                 continue;
             }
@@ -65,12 +68,12 @@ impl Dataset {
             bytes += stored.map_or(0, |stored| u64::from(stored.size));
             batch.push(MissingChunk { key, stored });
             if bytes >= BUFFER {
-                self.read_batch(access, hyperslab, &batch, scratch)?;
+                self.read_batch(access, hyperslab, &batch, threads)?;
                 batch.clear();
                 bytes = 0;
             }
         }
-        self.read_batch(access, hyperslab, &batch, scratch)
+        self.read_batch(access, hyperslab, &batch, threads)
     }
 
     /// Reads chunks with one access of the file and hands out their elements.
@@ -79,7 +82,7 @@ impl Dataset {
         access: &mut Access<ReadStream<'_>>,
         hyperslab: &Hyperslab,
         batch: &[MissingChunk],
-        scratch: &mut Scratch,
+        threads: &mut FilterThreads,
     ) -> Result<(), ArrayError> {
         let variable = access.variable;
         let mut stored: Vec<StoredChunk> = batch.iter().filter_map(|chunk| chunk.stored).collect();
@@ -105,22 +108,26 @@ impl Dataset {
         }
         let size = self.state.header.variables[variable].external.size();
         let extent = self.state.header.shape(&self.state.header.variables[variable]);
-        for MissingChunk { key, stored: place } in batch {
-            let Some(netcdf4) = &self.state.netcdf4 else { return Ok(()) };
-            let shape = netcdf4.chunk_shape(variable);
-            let chunk = match place {
-                None => netcdf4.unstored_chunk(variable),
-                Some(place) => {
+        let Some(netcdf4) = self.state.netcdf4.as_deref_mut() else { return Ok(()) };
+        let shape = netcdf4.chunk_shape(variable);
+        let filtered = netcdf4.filtered_bytes(variable);
+        for group in batch.chunks(threads.chunks_at_a_time(netcdf4.chunk_bytes(variable))) {
+            let of: &Netcdf4State = netcdf4;
+            let decoded = threads.map(group, group.len() as u64 * filtered, |chunk, memory| {
+                let encoded = chunk.stored.map(|place| {
                     let at = stored.partition_point(|one| one.address < place.address);
-                    let encoded = &bytes[starts[at]..starts[at] + place.size as usize];
-                    decode(&self.state, variable, *place, encoded, scratch)?
+                    (place, &bytes[starts[at]..starts[at] + place.size as usize])
+                });
+                decode(of, variable, encoded, &mut memory.scratch)
+            });
+            for (MissingChunk { key, .. }, chunk) in group.iter().zip(decoded) {
+                let chunk = chunk.map_err(|error| hdf5_error(&self.state.file, error))?;
+                let Some(slab) = in_chunk(hyperslab, &shape, size, &key.1)? else { continue };
+                let seen = patched(&netcdf4.deferred, key, &shape, &chunk, size)?;
+                scatter(&mut access.memory, &slab, &seen)?;
+                if !covers(hyperslab, &shape, &extent, &key.1) {
+                    netcdf4.cache.insert(key.clone(), chunk);
                 }
-            };
-            let Some(slab) = in_chunk(hyperslab, &shape, size, &key.1)? else { continue };
-            let Some(netcdf4) = &mut self.state.netcdf4 else { return Ok(()) };
-            scatter(&mut access.memory, &slab, &patched(netcdf4, key, &chunk, size)?)?;
-            if !covers(hyperslab, &shape, &extent, &key.1) {
-                netcdf4.cache.insert(key.clone(), chunk);
             }
         }
         Ok(())
@@ -129,14 +136,14 @@ impl Dataset {
 
 /// A chunk with the writes of this rank that wait.
 fn patched<'c>(
-    netcdf4: &Netcdf4State,
+    deferred: &[DeferredWrite],
     key: &ChunkKey,
+    shape: &[u64],
     chunk: &'c [u8],
     size: u64,
 ) -> Result<Cow<'c, [u8]>, ArrayError> {
     let mut patched = Cow::Borrowed(chunk);
-    for write in netcdf4.deferred.iter().filter(|write| write.variable == key.0) {
-        let shape = &netcdf4.chunk_shape(key.0);
+    for write in deferred.iter().filter(|write| write.variable == key.0) {
         if let Some(slab) = in_chunk(&write.hyperslab, shape, size, &key.1)? {
             gather_into(patched.to_mut(), &slab, &WriteStream::raw(&write.bytes))?;
         }

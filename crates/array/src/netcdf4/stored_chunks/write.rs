@@ -10,31 +10,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use striate_datatype::Cursor;
-use striate_hdf5::filter::Scratch;
 use striate_hdf5::write::StoredChunk;
 
 use super::super::chunk_cache::ChunkKey;
 use super::super::hdf5_error;
-use super::{BUFFER, covers, gather_into, in_chunk, load, places};
+use super::encode::{ChunkEncoder, EncodedChunks};
+use super::filter_threads::{FilterThreads, bytes_at_a_time};
+use super::message::{Reader, Words, garbled};
+use super::{BUFFER, covers, decode, in_chunk, places, read_stored};
 use crate::access::Access;
 use crate::partition::Hyperslab;
 use crate::placement;
 use crate::stream::WriteStream;
 use crate::{ArrayError, Dataset};
-
-/// Encoded chunks of a round, one behind the other.
-#[derive(Debug, Default)]
-struct EncodedChunks {
-    bytes: Vec<u8>,
-    chunks: Vec<EncodedChunk>,
-}
-
-#[derive(Debug)]
-struct EncodedChunk {
-    key: ChunkKey,
-    size: u32,
-    filter_mask: u32,
-}
 
 /// The chunks that the accesses of a rank touch, with the accesses of each in their order.
 #[derive(Debug, Default)]
@@ -52,25 +40,26 @@ impl Dataset {
     ) -> Result<(), ArrayError> {
         let comm = Arc::clone(&self.state.comm);
         let touched = self.touched(accesses);
-        let mut scratch = Scratch::new();
+        let mut threads = self.filter_threads();
         // Chunks that one rank writes alone.
         let rounds = self.whole_rounds(&touched);
         let ((), [most]) = self.state.agree_with_max(Ok(()), [rounds.len() as u64])?;
         for round in 0..most as usize {
             let keys = rounds.get(round).map(Vec::as_slice).unwrap_or_default();
-            let encoded = self.encode_whole(accesses, &touched, keys, &mut scratch);
+            let encoded = self.encode_whole(accesses, &touched, keys, &mut threads);
             self.store(encoded)?;
         }
         // Chunks of several ranks.
         let all = self.partial_keys(&touched)?;
         let ranks = comm.size();
         let largest = all.iter().map(|(variable, _)| self.chunk_bytes(*variable)).max();
-        let each = (BUFFER / largest.unwrap_or(BUFFER).max(1)).max(1) as usize;
+        let largest = largest.unwrap_or(BUFFER).max(1);
+        let each = (bytes_at_a_time(largest) / largest).max(1) as usize;
         for round in all.chunks(each * ranks) {
             let messages = self.pieces_of(accesses, &touched, round);
             let messages = self.state.agree(messages)?;
             let received = comm.alltoall(messages)?;
-            let encoded = self.encode_partial(round, &received, &mut scratch);
+            let encoded = self.encode_partial(round, &received, &mut threads);
             self.store(encoded)?;
         }
         Ok(())
@@ -112,10 +101,11 @@ impl Dataset {
     /// The chunks that this rank writes alone, in rounds.
     fn whole_rounds(&self, touched: &TouchedChunks) -> Vec<Vec<ChunkKey>> {
         let mut rounds: Vec<Vec<ChunkKey>> = Vec::new();
-        let mut bytes = BUFFER;
+        let mut bytes: u64 = 0;
         for key in touched.whole.keys() {
             let size = self.chunk_bytes(key.0);
-            if bytes.saturating_add(size) > BUFFER {
+            let limit = bytes_at_a_time(size);
+            if rounds.is_empty() || bytes.saturating_add(size) > limit {
                 rounds.push(Vec::new());
                 bytes = 0;
             }
@@ -132,71 +122,25 @@ impl Dataset {
         accesses: &[Access<WriteStream<'_>>],
         touched: &TouchedChunks,
         keys: &[ChunkKey],
-        scratch: &mut Scratch,
+        threads: &mut FilterThreads,
     ) -> Result<EncodedChunks, ArrayError> {
-        let mut encoded = EncodedChunks::default();
-        let mut chunk = Vec::new();
-        let Some(netcdf4) = &self.state.netcdf4 else { return Ok(encoded) };
-        for key in keys {
-            // What is beyond the variable now becomes visible when it grows.
-            if self.reaches_beyond(key) {
-                chunk = netcdf4.unstored_chunk(key.0);
-            } else {
-                chunk.resize(netcdf4.chunk_bytes(key.0) as usize, 0);
-            }
-            for &number in touched.whole.get(key).into_iter().flatten() {
-                self.gather_access(&accesses[number], key, &mut chunk)?;
-            }
-            self.encode(key, &chunk, scratch, &mut encoded)?;
-        }
-        Ok(encoded)
-    }
-
-    /// Whether a chunk has places for elements that the variable does not have.
-    fn reaches_beyond(&self, key: &ChunkKey) -> bool {
-        let extent = self.state.header.shape(&self.state.header.variables[key.0]);
-        let shape = self.state.netcdf4.as_ref().map(|netcdf4| netcdf4.chunk_shape(key.0));
-        let places = key.1.iter().zip(shape.iter().flatten()).zip(&extent);
-        places.into_iter().any(|((at, len), extent)| (at + 1) * len > *extent)
-    }
-
-    fn gather_access(
-        &self,
-        access: &Access<WriteStream<'_>>,
-        key: &ChunkKey,
-        chunk: &mut [u8],
-    ) -> Result<(), ArrayError> {
-        let (Some(netcdf4), Some(hyperslab)) = (&self.state.netcdf4, &access.hyperslab) else {
-            return Ok(());
+        let Some(encoder) = ChunkEncoder::new(&self.state) else {
+            return Ok(EncodedChunks::default());
         };
-        let size = self.element_size(access.variable);
-        match in_chunk(hyperslab, &netcdf4.chunk_shape(access.variable), size, &key.1)? {
-            Some(slab) => gather_into(chunk, &slab, &access.memory),
-            None => Ok(()),
-        }
+        let encoded = threads.map(keys, self.filtered_bytes(keys), |key, memory| {
+            encoder.begin(key, &mut memory.chunk);
+            for &number in touched.whole.get(key).into_iter().flatten() {
+                encoder.gather(&accesses[number], key, &mut memory.chunk)?;
+            }
+            encoder.encode(key, &memory.chunk, &mut memory.scratch)
+        });
+        EncodedChunks::join(encoded)
     }
 
-    fn encode(
-        &self,
-        key: &ChunkKey,
-        chunk: &[u8],
-        scratch: &mut Scratch,
-        encoded: &mut EncodedChunks,
-    ) -> Result<(), ArrayError> {
-        let Some(netcdf4) = &self.state.netcdf4 else { return Ok(()) };
-        let one = netcdf4.pipelines[key.0].encode(chunk, scratch).map_err(|error| {
-            let at = striate_hdf5::Structure::Chunk;
-            hdf5_error(&self.state.file, striate_hdf5::Error::of(at, error))
-        })?;
-        let size = u32::try_from(one.bytes.len()).map_err(|_| ArrayError::Access {
-            call: "put",
-            variable: self.state.header.variables[key.0].name.clone(),
-            reason: "a chunk has 4 GiB or more after its filters".into(),
-        })?;
-        encoded.bytes.extend_from_slice(one.bytes);
-        let filter_mask = one.filter_mask;
-        encoded.chunks.push(EncodedChunk { key: key.clone(), size, filter_mask });
-        Ok(())
+    /// The bytes of chunks that pass through filters.
+    fn filtered_bytes<'k>(&self, keys: impl IntoIterator<Item = &'k ChunkKey>) -> u64 {
+        let Some(netcdf4) = &self.state.netcdf4 else { return 0 };
+        keys.into_iter().map(|key| netcdf4.filtered_bytes(key.0)).sum()
     }
 
     /// The chunks that no rank writes alone, of all ranks. Collective.
@@ -258,13 +202,11 @@ impl Dataset {
         &mut self,
         round: &[ChunkKey],
         received: &[Vec<u8>],
-        scratch: &mut Scratch,
+        threads: &mut FilterThreads,
     ) -> Result<EncodedChunks, ArrayError> {
         let (rank, ranks) = (self.state.comm.rank(), self.state.comm.size());
-        let mut chunks: BTreeMap<usize, Vec<u8>> = BTreeMap::new();
-        for number in (rank..round.len()).step_by(ranks) {
-            chunks.insert(number, load(&mut self.state, &round[number], scratch)?);
-        }
+        let owned: Vec<usize> = (rank..round.len()).step_by(ranks).collect();
+        let mut chunks = self.load(round, &owned, threads)?;
         let Some(netcdf4) = &self.state.netcdf4 else { return Ok(EncodedChunks::default()) };
         for message in received {
             let mut reader = Reader(message);
@@ -284,16 +226,67 @@ impl Dataset {
                 }
             }
         }
-        let mut encoded = EncodedChunks::default();
-        for (number, chunk) in &chunks {
-            self.encode(&round[*number], chunk, scratch, &mut encoded)?;
+        let Some(encoder) = ChunkEncoder::new(&self.state) else {
+            return Ok(EncodedChunks::default());
+        };
+        let bytes = self.filtered_bytes(owned.iter().map(|&number| &round[number]));
+        let chunks: Vec<(usize, Vec<u8>)> = chunks.into_iter().collect();
+        let encoded = threads.map(&chunks, bytes, |(number, chunk), memory| {
+            encoder.encode(&round[*number], chunk, &mut memory.scratch)
+        });
+        EncodedChunks::join(encoded)
+    }
+
+    /// Chunks of a round in memory: as they are in the file, or as ones that were never written.
+    fn load(
+        &mut self,
+        round: &[ChunkKey],
+        owned: &[usize],
+        threads: &mut FilterThreads,
+    ) -> Result<BTreeMap<usize, Vec<u8>>, ArrayError> {
+        let mut loaded = Vec::with_capacity(owned.len());
+        let mut failed = None;
+        for &number in owned {
+            match read_stored(&mut self.state, &round[number]) {
+                Ok(stored) => loaded.push((number, stored)),
+                Err(error) => {
+                    failed = Some(error);
+                    break;
+                }
+            }
         }
-        Ok(encoded)
+        let Some(netcdf4) = &self.state.netcdf4 else { return Ok(BTreeMap::new()) };
+        let bytes = self.filtered_bytes(owned.iter().map(|&number| &round[number]));
+        let decoded = threads.map(&loaded, bytes, |(number, stored), memory| {
+            let stored = stored.as_ref().map(|(stored, encoded)| (*stored, encoded.as_slice()));
+            decode(netcdf4, round[*number].0, stored, &mut memory.scratch)
+        });
+        let mut chunks = BTreeMap::new();
+        for ((number, _), chunk) in loaded.iter().zip(decoded) {
+            chunks.insert(*number, chunk.map_err(|error| hdf5_error(&self.state.file, error))?);
+        }
+        // A damaged chunk before it comes first.
+        failed.map_or(Ok(chunks), Err)
+    }
+
+    /// Writes encoded chunks that lie one behind the other in `bytes` to their addresses.
+    fn write_encoded(
+        &mut self,
+        bytes: &mut Vec<u8>,
+        blocks: &[(u64, usize)],
+    ) -> Result<(), ArrayError> {
+        if blocks.is_empty() {
+            return Ok(());
+        }
+        let regions = ascending_regions(bytes, blocks);
+        let place = placement::regions(regions.into_iter())?;
+        self.state.file.write_in(&place, bytes.as_slice())?;
+        Ok(())
     }
 
     /// Gives the encoded chunks of all ranks their places and writes those of this one. Collective.
     fn store(&mut self, encoded: Result<EncodedChunks, ArrayError>) -> Result<(), ArrayError> {
-        let encoded = self.state.agree(encoded)?;
+        let mut encoded = self.state.agree(encoded)?;
         let mut words = Words::default();
         for chunk in &encoded.chunks {
             words.key(chunk.key.0, &chunk.key.1);
@@ -301,7 +294,7 @@ impl Dataset {
         }
         let comm = Arc::clone(&self.state.comm);
         let Some(netcdf4) = &mut self.state.netcdf4 else { return Ok(()) };
-        let mut regions: Vec<(u64, u64)> = Vec::new();
+        let mut own = Vec::with_capacity(encoded.chunks.len());
         let mut placed: Vec<(ChunkKey, StoredChunk)> = Vec::new();
         for (rank, bytes) in comm.allgather(&words.0)?.iter().enumerate() {
             let mut reader = Reader(bytes);
@@ -313,33 +306,56 @@ impl Dataset {
                 let address = address.map_err(|error| hdf5_error(&self.state.file, error))?;
                 placed.push((key, StoredChunk { address, size, filter_mask }));
                 if rank == comm.rank() {
-                    match regions.last_mut() {
-                        Some((at, len)) if *at + *len == address.0 => *len += u64::from(size),
-                        _ => regions.push((address.0, u64::from(size))),
-                    }
+                    own.push((address.0, size as usize));
                 }
             }
         }
-        let written = if regions.is_empty() {
-            Ok(())
-        } else {
-            let place = placement::regions(regions.into_iter()).map_err(ArrayError::from);
-            place.and_then(|place| {
-                self.state.file.write_in(&place, &encoded.bytes)?;
-                Ok(())
-            })
-        };
+        let written = self.write_encoded(&mut encoded.bytes, &own);
         // If a rank could not write, the index still has the chunks that were there before.
-        self.state.agree(written)?;
-        let Some(netcdf4) = &mut self.state.netcdf4 else { return Ok(()) };
-        for (key, stored) in placed {
-            if let Some(chunks) = netcdf4.plan.chunks_mut(netcdf4.numbers[key.0]) {
-                chunks.set(&key.1, stored);
+        let written = self.state.agree(written);
+        let Some(netcdf4) = &mut self.state.netcdf4 else { return written };
+        if written.is_err() {
+            for (_, stored) in placed {
+                netcdf4.plan.free(stored.address, stored.size.into());
             }
+            return written;
+        }
+        for (key, stored) in placed {
+            netcdf4.plan.set_chunk(netcdf4.numbers[key.0], &key.1, stored);
             netcdf4.cache.remove(&key);
         }
         Ok(())
     }
+}
+
+/// Brings blocks of bytes in the order of their addresses; returns address and length of each piece
+/// of the file that they fill.
+fn ascending_regions(bytes: &mut Vec<u8>, blocks: &[(u64, usize)]) -> Vec<(u64, u64)> {
+    let mut start = 0;
+    let mut sorted: Vec<(u64, usize, usize)> = blocks
+        .iter()
+        .map(|&(address, len)| {
+            start += len;
+            (address, len, start - len)
+        })
+        .collect();
+    // Space that is used again is anywhere.
+    if !sorted.is_sorted() {
+        sorted.sort_unstable();
+        let mut moved = Vec::with_capacity(bytes.len());
+        for &(_, len, start) in &sorted {
+            moved.extend_from_slice(&bytes[start..start + len]);
+        }
+        *bytes = moved;
+    }
+    let mut regions: Vec<(u64, u64)> = Vec::new();
+    for (address, len, _) in sorted {
+        match regions.last_mut() {
+            Some((at, before)) if *at + *before == address => *before += len as u64,
+            _ => regions.push((address, len as u64)),
+        }
+    }
+    regions
 }
 
 /// The part of a hyperslab in a chunk, with indices of the variable.
@@ -355,57 +371,4 @@ fn within(hyperslab: &Hyperslab, shape: &[u64], place: &[u64]) -> Option<Hypersl
         part.count[dimension] = high.checked_sub(low).filter(|&count| count > 0)?;
     }
     Some(part)
-}
-
-fn garbled() -> ArrayError {
-    let reason = "ranks do not understand each other's messages".into();
-    ArrayError::Definition { what: "exchange of chunks".into(), reason }
-}
-
-/// A message of numbers and bytes.
-#[derive(Debug, Default)]
-struct Words(Vec<u8>);
-
-impl Words {
-    fn number(&mut self, number: u64) {
-        self.0.extend_from_slice(&number.to_le_bytes());
-    }
-
-    fn key(&mut self, variable: usize, place: &[u64]) {
-        self.number(variable as u64);
-        self.number(place.len() as u64);
-        for &one in place {
-            self.number(one);
-        }
-    }
-}
-
-/// Reads a message.
-struct Reader<'a>(&'a [u8]);
-
-impl<'a> Reader<'a> {
-    fn bytes(&mut self, len: usize) -> Option<&'a [u8]> {
-        let (bytes, rest) = self.0.split_at_checked(len)?;
-        self.0 = rest;
-        Some(bytes)
-    }
-
-    fn number(&mut self) -> Option<u64> {
-        Some(u64::from_le_bytes(self.bytes(8)?.try_into().ok()?))
-    }
-
-    fn numbers(&mut self, count: usize) -> Option<Vec<u64>> {
-        (0..count).map(|_| self.number()).collect()
-    }
-
-    fn key(&mut self) -> Option<ChunkKey> {
-        let variable = self.number()? as usize;
-        let rank = self.number()?;
-        Some((variable, self.numbers(usize::try_from(rank).ok()?)?))
-    }
-
-    fn hyperslab(&mut self, rank: usize) -> Option<Hyperslab> {
-        let (start, count) = (self.numbers(rank)?, self.numbers(rank)?);
-        Some(Hyperslab { start, count, stride: self.numbers(rank)? })
-    }
 }
