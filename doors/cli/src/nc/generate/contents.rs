@@ -233,9 +233,7 @@ impl<'c, 't> Contents<'c, 't> {
             let address = address.map_err(|error| self.failed(error))?;
             self.store.write_at(address.0, encoded.bytes)?;
             let (size, filter_mask) = (encoded.bytes.len() as u32, encoded.filter_mask);
-            if let Some(chunks) = self.plan.chunks_mut(chunked.number) {
-                chunks.set(&place, StoredChunk { address, size, filter_mask });
-            }
+            self.plan.set_chunk(chunked.number, &place, StoredChunk { address, size, filter_mask });
         }
         Ok(())
     }
