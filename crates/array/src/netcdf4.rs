@@ -24,7 +24,7 @@ mod stored_chunks;
 
 use chunk_cache::ChunkCache;
 use chunked_slab::ChunkedSlab;
-use stored_chunks::DeferredWrite;
+use stored_chunks::DeferredChunks;
 use striate_datatype::{Datatype, TypeError};
 use striate_file::Placement;
 use striate_hdf5::filter::Pipeline;
@@ -57,8 +57,8 @@ pub(crate) struct Netcdf4State {
     /// The unlimited dimensions that variables have.
     unlimited: Vec<u32>,
     cache: ChunkCache,
-    /// Independent writes to filtered chunks, until the next collective call.
-    deferred: Vec<DeferredWrite>,
+    /// Independent writes to stored chunks, until all ranks meet.
+    deferred: DeferredChunks,
     /// How many threads of this rank filter chunks.
     filter_threads: usize,
     /// Why the file can only be read.
@@ -87,7 +87,7 @@ impl Netcdf4State {
             fills,
             unlimited,
             cache: ChunkCache::new(options.chunk_cache.unwrap_or(CHUNK_CACHE)),
-            deferred: Vec::new(),
+            deferred: DeferredChunks::default(),
             filter_threads: 1,
             read_only: None,
             hidden: Vec::new(),

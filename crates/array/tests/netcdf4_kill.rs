@@ -32,8 +32,9 @@ const COLUMNS: u64 = 201;
 /// Records that are added between two syncs.
 const AT_A_TIME: u64 = 2;
 const ROUNDS: u64 = 4;
-/// The variables: fixed, of records without filters, of records with filters.
-const NAMES: [&str; 4] = ["grid", "plain", "filtered", "packed_grid"];
+/// The variables: fixed, of records without filters, of records with filters, of records that are
+/// written independently, and one that is added.
+const NAMES: [&str; 5] = ["grid", "plain", "filtered", "scattered", "packed_grid"];
 
 fn storage(chunks: &[u64], filters: &[ChunkFilter]) -> StorageOptions {
     let layout = StorageLayout::Chunked(chunks.to_vec());
@@ -65,9 +66,34 @@ impl Netcdf4Writer {
         data.put_all(variable, &slab, &values)
     }
 
+    /// Writes independently, row by row and then all at once: far more than may wait in memory.
+    fn scatter(
+        &self,
+        data: &mut Dataset,
+        variable: VariableId,
+        rows: std::ops::Range<u64>,
+    ) -> Result<(), ArrayError> {
+        let (rank, ranks) = (self.comm.rank() as u64, self.comm.size() as u64);
+        let columns = COLUMNS * rank / ranks..COLUMNS * (rank + 1) / ranks;
+        let width = columns.end - columns.start;
+        let number = variable.index() as u64;
+        let of_row = |row| -> Vec<i16> {
+            columns.clone().map(|column| value(self.file, number, row, column)).collect()
+        };
+        for row in rows.clone() {
+            // Replaced before the next sync.
+            let wrong: Vec<i16> = of_row(row).iter().map(|value| value ^ 77).collect();
+            data.put(variable, &Slab::new(&[row, columns.start], &[1, width]), &wrong)?;
+        }
+        let all: Vec<i16> = rows.clone().flat_map(of_row).collect();
+        let slab = Slab::new(&[rows.start, columns.start], &[rows.end - rows.start, width]);
+        data.put(variable, &slab, &all)
+    }
+
     fn write(&mut self, path: &Path) -> Result<(), ArrayError> {
         let deflate = [ChunkFilter::Shuffle, ChunkFilter::Deflate(1)];
-        let mut define = Dataset::create(&self.comm, path, Format::Netcdf4, &Options::default())?;
+        let options = Options::default().with("nc_chunk_cache", "300")?;
+        let mut define = Dataset::create(&self.comm, path, Format::Netcdf4, &options)?;
         let time = define.unlimited("time")?;
         let y = define.dimension("y", ROWS)?;
         let x = define.dimension("x", COLUMNS)?;
@@ -77,6 +103,8 @@ impl Netcdf4Writer {
         let filtered = define.variable(NAMES[2], Type::Short, &[time, x])?;
         // Chunks of several rounds: the last one is written again and again.
         define.storage(filtered, storage(&[3, 64], &deflate))?;
+        let scattered = define.variable(NAMES[3], Type::Short, &[time, x])?;
+        define.storage(scattered, storage(&[3, 64], &deflate))?;
         let mut data = define.end()?;
         self.put(&mut data, grid, 0..ROWS)?;
         data.sync()?;
@@ -85,9 +113,10 @@ impl Netcdf4Writer {
             let rows = round * AT_A_TIME..(round + 1) * AT_A_TIME;
             self.put(&mut data, plain, rows.clone())?;
             self.put(&mut data, filtered, rows.clone())?;
+            self.scatter(&mut data, scattered, rows.clone())?;
             if round == 1 {
                 let mut define = data.redefine()?;
-                let packed = define.variable(NAMES[3], Type::Short, &[y, x])?;
+                let packed = define.variable(NAMES[4], Type::Short, &[y, x])?;
                 define.storage(packed, storage(&[4, 100], &deflate))?;
                 define.attribute(Owner::Global, "history", "x".repeat(3000))?;
                 data = define.end()?;
@@ -96,7 +125,6 @@ impl Netcdf4Writer {
             if round == 2 {
                 // A writer that goes on with a file that exists.
                 data.close()?;
-                let options = Options::default();
                 data = Dataset::open(&self.comm, path, OpenMode::ReadWrite, &options)?;
             }
             data.sync()?;
@@ -137,7 +165,7 @@ fn check(path: &Path, file: u64) -> Option<u64> {
             let rows = data.shape(variable)[0];
             // Fixed variables are complete with the sync that follows their definition.
             let is_fixed = name.ends_with("grid");
-            if is_fixed && acknowledged.is_none_or(|rows| variable.index() == 3 && rows < 4) {
+            if is_fixed && acknowledged.is_none_or(|rows| variable.index() == 4 && rows < 4) {
                 continue;
             }
             let mut values = vec![0_i16; (rows * COLUMNS) as usize];
@@ -177,13 +205,13 @@ for line in sys.stdin:
     path, file, records = line.rstrip("\n").split("\t")
     file, records = int(file), int(records)
     with h5py.File(path) as data:
-        for number, name in enumerate(["grid", "plain", "filtered", "packed_grid"]):
+        for number, name in enumerate(["grid", "plain", "filtered", "scattered", "packed_grid"]):
             if name not in data:
                 continue
             found = data[name][...]
-            if number in (1, 2):
+            if number in (1, 2, 3):
                 assert found.shape[0] == records, (path, name, found.shape, records)
-            elif number == 3 and records < 4:
+            elif number == 4 and records < 4:
                 continue
             row, column = numpy.indices(found.shape, dtype="u8")
             mixed = numpy.uint64((file * 31 + number) * 1000003) + row * numpy.uint64(8191) + column

@@ -48,7 +48,7 @@ impl Dataset {
         let queues = self.request_queues(&divided)?;
         self.write(&accesses, IoMode::Independent, &plan)?;
         if self.state.netcdf4.is_some() {
-            self.defer_writes(&divided)?;
+            self.put_stored_independent(&divided)?;
         } else {
             self.put_divided_independent(&divided, &queues)?;
         }
@@ -89,11 +89,14 @@ impl Dataset {
         let needed = records(accesses.as_deref().unwrap_or_default()).max(known);
         let planned = self.planned(accesses).map(|planned| planned.with_records(needed));
         let PlannedAccesses { plan, accesses, divided, queues } = self.agreed(planned)?;
-        let CallFigures { records, may_be_out_of_range, divided: any_divided, .. } = plan.figures;
+        let CallFigures { records, may_be_out_of_range, divided: any_divided, deferred, .. } =
+            plan.figures;
         self.make_records(records)?;
         self.write(&accesses, IoMode::Collective, &plan)?;
         if any_divided && self.state.netcdf4.is_some() {
-            self.flush_deferred()?;
+            if deferred > 0 {
+                self.settle()?;
+            }
             self.put_stored(&divided)?;
         } else if any_divided {
             self.put_divided(&divided, &queues)?;
@@ -143,6 +146,7 @@ impl Dataset {
         let mut plan = AccessPlan::new(&accesses)?;
         plan.figures.may_be_out_of_range |= divided.iter().any(|access| access.may_be_out_of_range);
         plan.figures.divided = !divided.is_empty();
+        plan.figures.deferred = self.deferred_chunks();
         Ok(PlannedAccesses { plan, accesses, divided, queues })
     }
 
@@ -369,19 +373,23 @@ struct CallFigures {
     overlapping: bool,
     /// Whether a value may turn out to be out of range.
     may_be_out_of_range: bool,
-    /// Whether partitions are accessed.
+    /// Whether partitions or stored chunks are accessed.
     divided: bool,
+    /// Stored chunks that were written independently and wait.
+    deferred: u64,
 }
 
 impl CallFigures {
     /// As the numbers of a reduction.
-    const fn to_words(self) -> [u64; 6] {
-        let Self { records, combined, tiles, overlapping, may_be_out_of_range, divided } = self;
-        [records, combined, tiles, overlapping as u64, may_be_out_of_range as u64, divided as u64]
+    const fn to_words(self) -> [u64; 7] {
+        let Self { records, combined, tiles, overlapping, may_be_out_of_range, divided, deferred } =
+            self;
+        let (overlapping, out_of_range) = (overlapping as u64, may_be_out_of_range as u64);
+        [records, combined, tiles, overlapping, out_of_range, divided as u64, deferred]
     }
 
-    const fn from_words(words: [u64; 6]) -> Self {
-        let [records, combined, tiles, overlapping, may_be_out_of_range, divided] = words;
+    const fn from_words(words: [u64; 7]) -> Self {
+        let [records, combined, tiles, overlapping, may_be_out_of_range, divided, deferred] = words;
         Self {
             records,
             combined,
@@ -389,6 +397,7 @@ impl CallFigures {
             overlapping: overlapping > 0,
             may_be_out_of_range: may_be_out_of_range > 0,
             divided: divided > 0,
+            deferred,
         }
     }
 }
@@ -421,6 +430,7 @@ impl AccessPlan {
             overlapping: !schedule.clusters.is_empty(),
             may_be_out_of_range: accesses.iter().any(|access| access.may_be_out_of_range),
             divided: false,
+            deferred: 0,
         };
         let nothing = CombinedAccess { placement: placement::empty()?, parts: Vec::new() };
         Ok(Self { schedule, combined, tiles, nothing, figures })

@@ -32,8 +32,12 @@ impl Dataset {
             Some(known) if known.is_unlimited() && header.format.is_hdf5() => Ok(()),
             _ => refuse("it is no unlimited dimension of a netCDF-4 file"),
         };
-        let ((), [len]) = self.state.agree_with_max(possible, [len])?;
+        let arenas = u64::from(self.has_arenas());
+        let ((), [len, arenas]) = self.state.agree_with_max(possible, [len, arenas])?;
         let now = self.state.header.dimensions[dimension.index()].len;
+        if arenas > 0 && len > now {
+            self.settle()?;
+        }
         self.state.grow_to(&[(dimension.0, len.max(now))])
     }
 
@@ -63,14 +67,23 @@ impl Dataset {
                 accesses.iter().flatten().any(|access| access.variable == *variable)
             };
             numbers.extend(unplaced.iter().map(|variable| u64::from(is_written(variable))));
+            numbers.push(u64::from(self.has_arenas()));
             let accesses = self.state.agree_with_list(accesses, &mut numbers)?;
+            let any_arenas = numbers.pop().is_some_and(|any| any > 0);
             let mut numbers = numbers.into_iter().skip(1);
             let lengths: Vec<_> = unlimited.iter().copied().zip(numbers.by_ref()).collect();
+            let written: Vec<usize> = unplaced
+                .into_iter()
+                .zip(numbers)
+                .filter(|(_, any)| *any > 0)
+                .map(|it| it.0)
+                .collect();
+            if any_arenas && (!written.is_empty() || self.state.grows(&lengths)) {
+                self.settle()?;
+            }
             self.state.grow_to(&lengths)?;
-            for (variable, written) in unplaced.into_iter().zip(numbers) {
-                if written > 0 {
-                    self.state.place_variable(variable)?;
-                }
+            for variable in written {
+                self.state.place_variable(variable)?;
             }
             accesses
         };
@@ -78,6 +91,12 @@ impl Dataset {
             self.place_write(access)?;
         }
         Ok(accesses)
+    }
+
+    /// Whether this rank has taken space of which the others do not know: before anything else
+    /// gets space, they must.
+    fn has_arenas(&self) -> bool {
+        self.state.netcdf4.as_ref().is_some_and(|netcdf4| netcdf4.deferred.has_arenas())
     }
 
     /// Finds the placement of a write to chunks without filters.
@@ -132,6 +151,12 @@ impl FileState {
         let address = claimed.map_err(|error| hdf5_error(&self.file, error))?;
         self.header.variables[variable].begin = address.0;
         fill_new(self, variable, None)
+    }
+
+    /// Whether unlimited dimensions are shorter than these lengths.
+    fn grows(&self, lengths: &[(u32, u64)]) -> bool {
+        let mut lengths = lengths.iter();
+        lengths.any(|&(dimension, len)| self.header.dimensions[dimension as usize].len < len)
     }
 
     /// Sets the lengths of unlimited dimensions, which are the same on all ranks. Collective.

@@ -7,14 +7,25 @@
 //! * [`read`]: reads of any rank, many chunks at a time.
 //! * [`filter_threads`]: filters in several threads, where a rank has several cores. [`encode`] is
 //!   what they share.
-//! * An independent write waits in memory ([`DeferredWrite`]) until all ranks meet, since chunks of
-//!   several ranks could be the same one. The rank itself reads what it wrote.
+//! * [`independent`]: an independent write. It waits in memory and in space of the rank alone
+//!   ([`deferred`]) until all ranks meet ([`settlement`]), since chunks of several ranks could be
+//!   the same one. The rank itself reads what it wrote.
 
+mod blocks;
+mod deferred;
+mod element_records;
 mod encode;
 mod filter_threads;
+mod independent;
 mod message;
+mod owners;
 mod read;
+mod rounds;
+mod settlement;
 mod write;
+
+pub(super) use deferred::DeferredChunks;
+use element_records::ChunkGeometry;
 
 use striate_datatype::{Cursor, Pieces};
 use striate_file::Gather;
@@ -26,24 +37,13 @@ use striate_hdf5::write::{ChunkBox, StoredChunk};
 use super::Netcdf4State;
 use super::chunk_cache::ChunkKey;
 use super::chunked_slab::ChunkedSlab;
-use crate::access::Access;
+use crate::ArrayError;
 use crate::file_state::FileState;
 use crate::partition::Hyperslab;
-use crate::stream::WriteStream;
-use crate::{ArrayError, Dataset};
 
 /// Bytes of chunks that a rank has in memory at a time, in either form; more if chunks are large
 /// ([`filter_threads`]).
 const BUFFER: u64 = 16 << 20;
-
-/// An independent write that waits for the next collective call.
-#[derive(Debug)]
-pub(crate) struct DeferredWrite {
-    variable: usize,
-    hyperslab: Hyperslab,
-    /// As in the file, in row-major order.
-    bytes: Vec<u8>,
-}
 
 /// A hyperslab in one chunk: its bytes in the chunk, and in the stream of the hyperslab.
 fn in_chunk(
@@ -122,6 +122,11 @@ impl Netcdf4State {
         self.variable_shape(variable).into_iter().map(|size| size.max(1)).collect()
     }
 
+    fn geometry<'c>(&self, key: &'c ChunkKey, shape: &'c [u64]) -> ChunkGeometry<'c> {
+        let size = self.fills[key.0].len() as u64;
+        ChunkGeometry { place: &key.1, shape, size }
+    }
+
     /// Bytes of a decoded chunk of a variable.
     fn chunk_bytes(&self, variable: usize) -> u64 {
         let size = self.fills[variable].len() as u64;
@@ -196,60 +201,17 @@ fn cut_off(state: &FileState, variable: usize, stored: StoredChunk) -> ArrayErro
     }
 }
 
-impl Dataset {
-    /// Keeps independent writes to chunks with filters until the next collective call.
-    pub(crate) fn defer_writes(
-        &mut self,
-        accesses: &[Access<WriteStream<'_>>],
-    ) -> Result<(), ArrayError> {
-        let limit = self.options.chunk_cache.unwrap_or(super::CHUNK_CACHE);
-        let Some(netcdf4) = &mut self.state.netcdf4 else { return Ok(()) };
-        let mut waiting: u64 = netcdf4.deferred.iter().map(|one| one.bytes.len() as u64).sum();
-        for access in accesses {
-            let Some(hyperslab) = access.hyperslab.clone() else { continue };
-            waiting += access.memory.stream_len();
-            if waiting > limit {
-                return Err(ArrayError::Access {
-                    call: "put",
-                    variable: self.state.header.variables[access.variable].name.clone(),
-                    reason: format!(
-                        "more than {limit} bytes of independent writes to filtered chunks wait for \
-                         all ranks: call sync, use put_all, or set nc_chunk_cache"
-                    ),
-                });
-            }
-            let mut bytes = vec![0; access.memory.stream_len() as usize];
-            access.memory.gather(0, &mut bytes)?;
-            netcdf4.deferred.push(DeferredWrite { variable: access.variable, hyperslab, bytes });
-        }
-        Ok(())
+/// The part of a hyperslab in a chunk, with indices of the variable.
+fn within(hyperslab: &Hyperslab, shape: &[u64], place: &[u64]) -> Option<Hyperslab> {
+    let mut part = hyperslab.clone();
+    for dimension in 0..shape.len() {
+        let first = place[dimension] * shape[dimension];
+        let (start, stride) = (hyperslab.start[dimension], hyperslab.stride[dimension]);
+        let before = |index: u64| index.saturating_sub(start).div_ceil(stride);
+        let low = before(first);
+        let high = before(first + shape[dimension]).min(hyperslab.count[dimension]);
+        part.start[dimension] = start + low * stride;
+        part.count[dimension] = high.checked_sub(low).filter(|&count| count > 0)?;
     }
-
-    /// Carries out the independent writes of all ranks that wait. Collective.
-    pub(crate) fn flush_deferred(&mut self) -> Result<(), ArrayError> {
-        let Some(netcdf4) = &mut self.state.netcdf4 else { return Ok(()) };
-        if !netcdf4.has_stored_chunks() || !self.state.mode.is_writable() {
-            return Ok(());
-        }
-        let deferred = std::mem::take(&mut netcdf4.deferred);
-        let ((), [waiting]) = self.state.agree_with_max(Ok(()), [deferred.len() as u64])?;
-        if waiting == 0 {
-            return Ok(());
-        }
-        let accesses: Vec<_> = deferred
-            .iter()
-            .map(|one| {
-                Ok(Access {
-                    variable: one.variable,
-                    placement: crate::placement::empty()?,
-                    hyperslab: Some(one.hyperslab.clone()),
-                    records: 0,
-                    growth: Vec::new(),
-                    may_be_out_of_range: false,
-                    memory: WriteStream::raw(&one.bytes),
-                })
-            })
-            .collect::<Result<_, ArrayError>>()?;
-        self.put_stored(&accesses)
-    }
+    Some(part)
 }

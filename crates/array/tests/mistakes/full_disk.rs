@@ -188,3 +188,84 @@ fn filtered_chunks() {
         data.close()
     });
 }
+
+/// Independent writes go to the file long before they are in it. When the disk is full, the write
+/// fails on its rank, the sync on all; what was synced before stays, and once there is space again,
+/// what waits is written.
+#[test]
+fn independent_writes_to_filtered_chunks() {
+    let Some(disk) = small_disk("full_disk::independent_writes_to_filtered_chunks") else { return };
+    let path = disk.join("independent.nc");
+    let chunk = 16 << 10;
+    for partial in [false, true] {
+        let _ = std::fs::remove_file(disk.join("ballast"));
+        ranks(2, |comm| {
+            let options = Options::default().with("nc_chunk_cache", "20000")?;
+            let mut define =
+                striate_array::Dataset::create(&comm, &path, Format::Netcdf4, &options)?;
+            let x = define.dimension("x", 16 * chunk)?;
+            let v = define.variable("v", Type::Byte, &[x])?;
+            define.storage(
+                v,
+                StorageOptions {
+                    layout: StorageLayout::Chunked(vec![chunk]),
+                    filters: vec![ChunkFilter::Fletcher32],
+                    ..StorageOptions::default()
+                },
+            )?;
+            let mut data = define.end()?;
+            let rank = comm.rank() as u64;
+            let count = if partial { chunk - 1 } else { chunk };
+            let put = |data: &mut striate_array::Dataset, number: u64, value: i8| {
+                let slab = Slab::new(&[(2 * number + rank) * chunk], &[count]);
+                data.put(v, &slab, &vec![value; count as usize])
+            };
+            for number in 0..4 {
+                put(&mut data, number, 1)?;
+            }
+            data.sync()?;
+            // A copy of the file is what a killed program leaves from here on.
+            if rank == 0 {
+                use_up(&disk, 60 << 10);
+            }
+            comm.barrier()?;
+            let written: Vec<bool> =
+                (0..8).map(|number| put(&mut data, number, 2).is_ok()).collect();
+            assert!(written.contains(&false), "{written:?}");
+            comm.barrier()?;
+            assert_full(&message(put(&mut data, 7, 2)));
+            let error = message(data.sync());
+            assert_full(&error);
+            let mut other = striate_array::Dataset::open(
+                &comm,
+                &path,
+                OpenMode::ReadOnly,
+                &Options::default(),
+            )?;
+            let Values::Byte(values) = other.values(v, &Slab::all())? else { panic!("no bytes") };
+            for (at, value) in values.iter().enumerate() {
+                let at = at as u64;
+                let due = i8::from(at < 8 * chunk && at % chunk < count);
+                assert_eq!(*value, due, "{at}");
+            }
+            other.close()?;
+            comm.barrier()?;
+            if rank == 0 {
+                std::fs::remove_file(disk.join("ballast")).unwrap();
+            }
+            comm.barrier()?;
+            // Those that were told to have failed are written again.
+            for (number, _) in written.iter().enumerate().filter(|(_, done)| !**done) {
+                put(&mut data, number as u64, 2)?;
+            }
+            data.sync()?;
+            let Values::Byte(values) = data.values(v, &Slab::all())? else { panic!("no bytes") };
+            for (at, value) in values.iter().enumerate() {
+                let is_written = at as u64 % chunk < count;
+                assert_eq!(*value, if is_written { 2 } else { 0 }, "{at}");
+            }
+            data.close()
+        });
+        assert!(std::fs::metadata(&path).is_ok());
+    }
+}

@@ -100,6 +100,12 @@ impl Pipeline {
         self.steps.is_empty()
     }
 
+    /// The most bytes that an encoded chunk of `bytes` bytes can have.
+    pub fn bound(&self, bytes: u64) -> u64 {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        self.steps.iter().fold(bytes, |bytes, step| step.stage.bound(bytes)) as u64
+    }
+
     /// The first filter that cannot be decoded, which chunks ask for unless their masks leave it
     /// out.
     pub fn check_decoding(&self) -> Result<(), FilterError> {

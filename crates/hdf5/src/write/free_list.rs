@@ -46,9 +46,40 @@ impl FreeList {
         Some(at)
     }
 
+    /// Removes the block that ends at `end`, but nothing below `low`; returns where it began.
+    pub(crate) fn take_end(&mut self, end: u64, low: u64) -> Option<u64> {
+        let (&begin, &len) = self.blocks.last_key_value()?;
+        if begin + len != end || low >= end {
+            return None;
+        }
+        self.remove_block(begin, len);
+        let cut = begin.max(low);
+        self.insert_block(begin, cut - begin);
+        Some(cut)
+    }
+
     /// Address and bytes of each block, in the order of addresses.
     pub fn blocks(&self) -> impl Iterator<Item = (u64, u64)> {
         self.blocks.iter().map(|(&address, &bytes)| (address, bytes))
+    }
+
+    /// The share of one of several ranks: blocks in the order of addresses, cut so that all have
+    /// equally many bytes.
+    pub(crate) fn share(&self, rank: u64, ranks: u64) -> Vec<(u64, u64)> {
+        let total: u128 = self.blocks.values().map(|&bytes| u128::from(bytes)).sum();
+        let cut = |rank: u64| (total * u128::from(rank) / u128::from(ranks.max(1))) as u64;
+        let (low, high) = (cut(rank), cut(rank + 1));
+        let mut before = 0;
+        let mut share = Vec::new();
+        for (address, bytes) in self.blocks() {
+            let first = low.saturating_sub(before).min(bytes);
+            let end = high.saturating_sub(before).min(bytes);
+            if first < end {
+                share.push((address + first, end - first));
+            }
+            before += bytes;
+        }
+        share
     }
 
     fn insert_block(&mut self, address: u64, bytes: u64) {
@@ -112,6 +143,23 @@ mod tests {
     }
 
     #[test]
+    fn shares_are_all_there_is() {
+        let mut list = FreeList::default();
+        for (address, bytes) in [(0, 100), (200, 1), (300, 50), (1000, 9)] {
+            list.add(address, bytes);
+        }
+        assert_eq!(list.share(1, 4), [(40, 40)]);
+        assert_eq!(list.share(2, 4), [(80, 20), (200, 1), (300, 19)]);
+        for ranks in 1..20 {
+            let mut all = FreeList::default();
+            for (address, bytes) in (0..ranks).flat_map(|rank| list.share(rank, ranks)) {
+                all.add(address, bytes);
+            }
+            assert_eq!(all, list);
+        }
+    }
+
+    #[test]
     fn the_smallest_block_that_fits_is_used() {
         let mut list = FreeList::default();
         for (address, bytes) in [(0, 100), (200, 20), (300, 50)] {
@@ -123,5 +171,10 @@ mod tests {
         assert_eq!(list.take(1, 50), Some(300));
         assert_eq!(list.take(1, 60), None);
         assert_eq!(list.blocks().collect::<Vec<_>>(), [(48, 52), (215, 5)]);
+        assert_eq!(list.take_end(221, 0), None);
+        assert_eq!(list.take_end(220, 220), None);
+        assert_eq!(list.take_end(220, 217), Some(217));
+        assert_eq!(list.take_end(217, 0), Some(215));
+        assert_eq!(list.blocks().collect::<Vec<_>>(), [(48, 52)]);
     }
 }

@@ -9,6 +9,7 @@
 //! superblock 2, object headers 2, version-1 B-trees of chunks. The design is in
 //! `docs/design/netcdf4.md`.
 
+mod arenas;
 mod chunk_tree;
 mod datatype;
 mod dense_attributes;
@@ -26,6 +27,7 @@ mod released_space;
 mod space;
 mod superblock;
 
+pub use arenas::{ArenaSpace, Arenas};
 pub use chunk_tree::StoredChunk;
 pub(crate) use elements::DESCRIPTOR;
 pub use elements::{Elements, HeapedElements};

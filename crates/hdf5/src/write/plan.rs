@@ -7,7 +7,9 @@
 //! the commit after the next, so that two copies alternate. The same holds for chunks that are
 //! stored elsewhere when they are written again ([`ReleasedSpace`]).
 
+use super::arenas::Arenas;
 use super::chunk_tree::StoredChunk;
+use super::free_list::FreeList;
 use super::netcdf::{self, FileDefinition, Storage, VariableDefinition};
 use super::placement::{Chunks, Placement};
 use super::released_space::ReleasedSpace;
@@ -221,6 +223,68 @@ impl FilePlan {
     /// Gives back space from [`FilePlan::allocate`] that no chunk got.
     pub fn free(&mut self, address: Address, bytes: u64) {
         self.space.free().add(address.0, bytes);
+    }
+
+    /// What a block of data of that many bytes is aligned to.
+    pub fn boundary(&self, bytes: u64) -> u64 {
+        self.space.boundary(bytes)
+    }
+
+    /// Where ranks can take space without telling each other, from now on until
+    /// [`FilePlan::end_arenas`]; meanwhile nothing else may get space. An arena has room for a
+    /// block of `at_least` bytes.
+    pub fn arenas(&self, at_least: u64, ranks: u64) -> Result<Arenas> {
+        let (base, bytes) = self.space.arenas(at_least)?;
+        Ok(Arenas { base, bytes, ranks })
+    }
+
+    /// Free space that a rank may take meanwhile without telling the others: shares do not overlap.
+    pub fn free_share(&self, rank: u64, ranks: u64) -> Vec<(u64, u64)> {
+        self.space.free_blocks().share(rank, ranks)
+    }
+
+    /// Ranks have taken of their shares: nothing is free but what is freed from now on.
+    pub fn end_shares(&mut self) {
+        *self.space.free() = FreeList::default();
+    }
+
+    /// The number of arenas that each rank has claimed becomes known: the end is behind the last
+    /// one, and the others are free. What ranks have not used of theirs is freed with
+    /// [`FilePlan::free`].
+    pub fn end_arenas(&mut self, arenas: &Arenas, claimed: &[u64]) -> Result<()> {
+        let most = claimed.iter().copied().max().unwrap_or(0);
+        if most == 0 {
+            return Ok(());
+        }
+        let before = self.space.end();
+        let mut end = arenas.base;
+        let mut unclaimed = Vec::new();
+        for (rank, &claimed) in claimed.iter().enumerate() {
+            if claimed > 0 {
+                end = end.max(arenas.arena(rank as u64, claimed - 1)? + arenas.bytes);
+            }
+        }
+        for (rank, &claimed) in claimed.iter().enumerate() {
+            for number in claimed..most {
+                let begin = arenas.arena(rank as u64, number)?;
+                if begin < end {
+                    unclaimed.push(begin);
+                }
+            }
+        }
+        self.changed = true;
+        self.space.extend_to(end);
+        self.space.free().add(before, arenas.base - before);
+        for begin in unclaimed {
+            self.space.free().add(begin, arenas.bytes);
+        }
+        Ok(())
+    }
+
+    /// What is free at the end belongs to the file no more, down to `low`. A state on storage must
+    /// end before that: a file that is shorter than its superblock says is damaged.
+    pub fn trim(&mut self, low: Address) {
+        self.space.trim(low.0);
     }
 
     /// Where a chunk of a variable without filters is, or all of a contiguous variable (`place` is

@@ -43,6 +43,10 @@ impl Space {
         &mut self.free
     }
 
+    pub(crate) const fn free_blocks(&self) -> &FreeList {
+        &self.free
+    }
+
     /// The first byte that is not in use.
     pub(crate) const fn end(&self) -> u64 {
         self.end
@@ -87,6 +91,28 @@ impl Space {
     /// Space for metadata.
     pub(crate) fn metadata(&mut self, bytes: u64) -> Result<u64> {
         self.free.take(NATURAL, bytes).map_or_else(|| self.take(NATURAL, bytes), Ok)
+    }
+
+    /// Where arenas of at least that many bytes begin, and how many bytes they have.
+    pub(crate) fn arenas(&self, at_least: u64) -> Result<(u64, u64)> {
+        // A block of that size fits at any boundary.
+        let boundary = self.alignment.alignment.max(NATURAL);
+        let bytes = at_least.checked_add(boundary).ok_or_else(too_far)?;
+        let bytes = bytes.checked_next_multiple_of(boundary).ok_or_else(too_far)?;
+        let base = self.end.checked_next_multiple_of(boundary).ok_or_else(too_far)?;
+        Ok((base, bytes))
+    }
+
+    /// Moves the end; what is between is in use.
+    pub(crate) fn extend_to(&mut self, end: u64) {
+        self.end = self.end.max(end);
+    }
+
+    /// Moves the end back over what is free there, but not below `low`.
+    pub(crate) fn trim(&mut self, low: u64) {
+        if let Some(end) = self.free.take_end(self.end, low) {
+            self.end = end;
+        }
     }
 
     fn take(&mut self, boundary: u64, bytes: u64) -> Result<u64> {

@@ -12,10 +12,10 @@ use crate::file_state::FileState;
 use crate::format::Header;
 use crate::stream::WriteStream;
 
-/// Encoded chunks of a round, one behind the other.
+/// Encoded chunks of a round, with the bytes of each.
 #[derive(Debug, Default)]
 pub(super) struct EncodedChunks {
-    pub(super) bytes: Vec<u8>,
+    pub(super) bytes: Vec<Vec<u8>>,
     pub(super) chunks: Vec<EncodedChunk>,
 }
 
@@ -35,7 +35,7 @@ impl EncodedChunks {
         for one in encoded {
             let (chunk, bytes) = one?;
             all.chunks.push(chunk);
-            all.bytes.extend_from_slice(&bytes);
+            all.bytes.push(bytes);
         }
         Ok(all)
     }

@@ -56,6 +56,14 @@ impl FilterThreads {
         (bytes_at_a_time(chunk_bytes) / chunk_bytes.max(1)).max(1) as usize
     }
 
+    /// The memory of the calling thread.
+    pub(super) fn own_memory(&mut self) -> &mut WorkerMemory {
+        if self.memory.is_empty() {
+            self.memory.push(WorkerMemory::default());
+        }
+        &mut self.memory[0]
+    }
+
     /// Calls `work` for every item, of `bytes` bytes together. Returns the results in the order of
     /// the items, up to the first error: those that a loop would have got.
     pub(super) fn map<T, R, E>(

@@ -4,23 +4,24 @@
 //! Chunks of which only a part was wanted are kept for the next read
 //! ([`super::super::ChunkCache`]).
 
-use std::borrow::Cow;
-
 use striate_datatype::{Cursor, Pieces};
 use striate_file::Scatter;
+use striate_hdf5::model::Address;
 use striate_hdf5::write::StoredChunk;
 
 use super::super::chunk_cache::ChunkKey;
 use super::super::chunked_slab::ChunkedSlab;
 use super::super::hdf5_error;
+use super::deferred::WholeChunk;
+use super::element_records::apply;
 use super::filter_threads::FilterThreads;
-use super::{
-    BUFFER, DeferredWrite, Netcdf4State, covers, cut_off, decode, gather_into, in_chunk, places,
-};
+use super::independent::read_records;
+use super::{BUFFER, Netcdf4State, covers, cut_off, decode, in_chunk, places};
 use crate::access::Access;
+use crate::file_state::FileState;
 use crate::partition::Hyperslab;
 use crate::placement;
-use crate::stream::{ReadStream, WriteStream};
+use crate::stream::ReadStream;
 use crate::{ArrayError, Dataset};
 
 /// A chunk that is not in the cache, and where it is.
@@ -59,12 +60,22 @@ impl Dataset {
             let key = (variable, place);
             let Some(slab) = in_chunk(hyperslab, &shape, size, &key.1)? else { continue };
             let Some(netcdf4) = self.state.netcdf4.as_deref_mut() else { return Ok(()) };
+            let is_changed = has_records(netcdf4, &key);
             if let Some(chunk) = netcdf4.cache.get(&key) {
-                let chunk = patched(&netcdf4.deferred, &key, &shape, chunk, size)?;
+                if !is_changed {
+                    scatter(&mut access.memory, &slab, chunk)?;
+                    continue;
+                }
+                let mut chunk = chunk.to_vec();
+                add_records(&mut self.state, &key, &mut chunk)?;
                 scatter(&mut access.memory, &slab, &chunk)?;
                 continue;
             }
-            let stored = netcdf4.stored_chunk(&key);
+            let stored = match netcdf4.deferred.whole(&key) {
+                Some(WholeChunk::InArena(stored)) => Some(*stored),
+                Some(WholeChunk::InMemory { .. }) => None,
+                None => netcdf4.stored_chunk(&key),
+            };
             bytes += stored.map_or(0, |stored| u64::from(stored.size));
             batch.push(MissingChunk { key, stored });
             if bytes >= BUFFER {
@@ -108,47 +119,59 @@ impl Dataset {
         }
         let size = self.state.header.variables[variable].external.size();
         let extent = self.state.header.shape(&self.state.header.variables[variable]);
-        let Some(netcdf4) = self.state.netcdf4.as_deref_mut() else { return Ok(()) };
+        let Some(netcdf4) = self.state.netcdf4.as_deref() else { return Ok(()) };
         let shape = netcdf4.chunk_shape(variable);
         let filtered = netcdf4.filtered_bytes(variable);
         for group in batch.chunks(threads.chunks_at_a_time(netcdf4.chunk_bytes(variable))) {
-            let of: &Netcdf4State = netcdf4;
+            let Some(of) = self.state.netcdf4.as_deref() else { return Ok(()) };
             let decoded = threads.map(group, group.len() as u64 * filtered, |chunk, memory| {
-                let encoded = chunk.stored.map(|place| {
+                let mut encoded = chunk.stored.map(|place| {
                     let at = stored.partition_point(|one| one.address < place.address);
                     (place, &bytes[starts[at]..starts[at] + place.size as usize])
                 });
+                if let Some(WholeChunk::InMemory { bytes, filter_mask }) =
+                    of.deferred.whole(&chunk.key)
+                {
+                    let (size, filter_mask) = (bytes.len() as u32, *filter_mask);
+                    let own = StoredChunk { address: Address(0), size, filter_mask };
+                    encoded = Some((own, bytes.as_slice()));
+                }
                 decode(of, variable, encoded, &mut memory.scratch)
             });
             for (MissingChunk { key, .. }, chunk) in group.iter().zip(decoded) {
-                let chunk = chunk.map_err(|error| hdf5_error(&self.state.file, error))?;
+                let mut chunk = chunk.map_err(|error| hdf5_error(&self.state.file, error))?;
                 let Some(slab) = in_chunk(hyperslab, &shape, size, &key.1)? else { continue };
-                let seen = patched(&netcdf4.deferred, key, &shape, &chunk, size)?;
-                scatter(&mut access.memory, &slab, &seen)?;
+                let Some(netcdf4) = self.state.netcdf4.as_deref_mut() else { return Ok(()) };
+                let is_changed = has_records(netcdf4, key);
                 if !covers(hyperslab, &shape, &extent, &key.1) {
-                    netcdf4.cache.insert(key.clone(), chunk);
+                    // Records are not in the cache: they change.
+                    let kept = if is_changed { chunk.clone() } else { std::mem::take(&mut chunk) };
+                    if !is_changed {
+                        scatter(&mut access.memory, &slab, &kept)?;
+                    }
+                    netcdf4.cache.insert(key.clone(), kept);
+                    if !is_changed {
+                        continue;
+                    }
                 }
+                add_records(&mut self.state, key, &mut chunk)?;
+                scatter(&mut access.memory, &slab, &chunk)?;
             }
         }
         Ok(())
     }
 }
 
-/// A chunk with the writes of this rank that wait.
-fn patched<'c>(
-    deferred: &[DeferredWrite],
-    key: &ChunkKey,
-    shape: &[u64],
-    chunk: &'c [u8],
-    size: u64,
-) -> Result<Cow<'c, [u8]>, ArrayError> {
-    let mut patched = Cow::Borrowed(chunk);
-    for write in deferred.iter().filter(|write| write.variable == key.0) {
-        if let Some(slab) = in_chunk(&write.hyperslab, shape, size, &key.1)? {
-            gather_into(patched.to_mut(), &slab, &WriteStream::raw(&write.bytes))?;
-        }
-    }
-    Ok(patched)
+fn has_records(netcdf4: &Netcdf4State, key: &ChunkKey) -> bool {
+    netcdf4.deferred.chunks.get(key).is_some_and(|chunk| !chunk.records.is_empty())
+}
+
+/// Adds the elements to a chunk that this rank wrote independently.
+fn add_records(state: &mut FileState, key: &ChunkKey, chunk: &mut [u8]) -> Result<(), ArrayError> {
+    let records = read_records(state, key)?;
+    let Some(netcdf4) = &state.netcdf4 else { return Ok(()) };
+    let shape = netcdf4.chunk_shape(key.0);
+    apply(&records, netcdf4.geometry(key, &shape), chunk, None)
 }
 
 /// Copies the elements of a chunk that an access wants to its memory.
