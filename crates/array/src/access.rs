@@ -3,6 +3,8 @@
 //!
 //! Arguments are checked here, before any collective step, so that a wrong argument costs no I/O.
 
+use std::sync::Arc;
+
 use ndarray::{ArrayViewD, ArrayViewMutD, Axis};
 use striate_datatype::Packer;
 use striate_file::Placement;
@@ -12,8 +14,8 @@ use crate::format::{ByteOrder, Header, Variable};
 use crate::memory::{Elements, ElementsMut, ResolvedLayout};
 use crate::partition::Hyperslab;
 use crate::slab::{CheckedSlab, Direction, Slab, SlabCall};
-use crate::stream::{ReadMemory, ReadStream, RowSink, RowSource, WriteMemory, WriteStream};
-use crate::value::{Conversion, Value};
+use crate::stream::{RAW, ReadMemory, ReadStream, RowSink, RowSource, WriteMemory, WriteStream};
+use crate::value::{Conversion, Kind, Value};
 use crate::{Sink, Source};
 
 /// Whether other ranks take part in an access.
@@ -61,6 +63,17 @@ pub(crate) struct AccessedVariable<'h> {
     pub(crate) fill: [u8; 8],
     /// Whether it is divided into partitions, or stored in chunks.
     pub(crate) is_placed_later: bool,
+    /// Where each byte of an element in the file is in memory, if not in the same place.
+    pub(crate) byte_positions: Option<Arc<[u32]>>,
+}
+
+/// Elements of memory and of the stream: single bytes if they are raw.
+struct Units {
+    conversion: Conversion,
+    /// Bytes of an element in memory.
+    size: usize,
+    /// Elements of the stream for each of the slab.
+    each: u64,
 }
 
 impl AccessedVariable<'_> {
@@ -72,28 +85,45 @@ impl AccessedVariable<'_> {
         &self,
         call: SlabCall,
         slab: &Slab,
-    ) -> Result<(CheckedSlab, Conversion), ArrayError> {
+    ) -> Result<(CheckedSlab, Units), ArrayError> {
         let variable = self.variable();
-        let (memory, external) = (T::KIND, variable.external);
+        let memory = T::KIND;
+        let external = match memory {
+            Kind::Raw => variable.external,
+            _ => self.header.base_type(variable.external),
+        };
         if !memory.converts(external) {
+            let external = variable.external;
             return Err(ArrayError::Kind { variable: variable.name.clone(), external, memory });
         }
         let checked = slab.check(call, self.header, variable, self.record_size)?;
+        if memory == Kind::Raw {
+            let size = external.size();
+            let units = Units { conversion: RAW, size: size as usize, each: size };
+            return Ok((checked, units));
+        }
         let format = self.header.format;
         let byte_order =
             if format.is_hdf5() { variable.storage.byte_order } else { ByteOrder::Big };
         let fill = self.fill;
-        Ok((checked, Conversion { memory, external, format, fill, byte_order }))
+        let conversion = Conversion { memory, external, format, fill, byte_order };
+        Ok((checked, Units { conversion, size: size_of::<T>(), each: 1 }))
     }
 
     /// The number of elements of a slab to be read, per dimension.
     pub(crate) fn count(&self, call: &'static str, slab: &Slab) -> Result<Vec<u64>, ArrayError> {
-        let call = SlabCall {
-            name: call,
-            direction: Direction::Read,
-            is_placed_later: self.is_placed_later,
-        };
-        Ok(slab.check(call, self.header, self.variable(), self.record_size)?.hyperslab.count)
+        Ok(self.checked(call, Direction::Read, slab)?.hyperslab.count)
+    }
+
+    /// A slab that was checked against the variable.
+    pub(crate) fn checked(
+        &self,
+        name: &'static str,
+        direction: Direction,
+        slab: &Slab,
+    ) -> Result<CheckedSlab, ArrayError> {
+        let call = SlabCall { name, direction, is_placed_later: self.is_placed_later };
+        slab.check(call, self.header, self.variable(), self.record_size)
     }
 
     fn refuse(&self, call: SlabCall, reason: String) -> ArrayError {
@@ -124,18 +154,26 @@ impl AccessedVariable<'_> {
             direction: Direction::Write,
             is_placed_later: self.is_placed_later,
         };
-        let (checked, conversion) = self.begin::<T>(call, slab)?;
-        let size = size_of::<T>();
+        let (checked, units) = self.begin::<T>(call, slab)?;
         let bytes = match from.0 {
             Elements::View(view) => {
-                self.check_shape(call, view.shape(), &checked)?;
+                self.check_shape(call, view.shape(), &units, &checked)?;
                 WriteMemory::RowSource(Box::new(view))
             }
             Elements::Slice(elements, layout) => {
-                let resolved = layout.resolve(&checked.hyperslab.count, size, elements.len());
+                let len = self.len_in_memory::<T>(call, &units, elements.len())?;
+                let resolved = layout.resolve(&checked.hyperslab.count, units.size, len);
                 let bytes: &'m [u8] = bytemuck::cast_slice(elements);
                 match resolved.map_err(|reason| self.refuse(call, reason))? {
-                    ResolvedLayout::Dense => WriteMemory::Dense(bytes),
+                    ResolvedLayout::Dense => match self.positions(&units) {
+                        None => WriteMemory::Dense(bytes),
+                        Some(positions) => {
+                            WriteMemory::RowSource(Box::new(ReorderedBytes { bytes, positions }))
+                        }
+                    },
+                    ResolvedLayout::Typed { .. } if self.positions(&units).is_some() => {
+                        return Err(self.refuse(call, FOREIGN.into()));
+                    }
                     ResolvedLayout::Typed { origin, datatype } => {
                         let packer = Packer::new(&datatype, 1)?;
                         WriteMemory::Typed { bytes, origin, datatype, packer }
@@ -143,8 +181,8 @@ impl AccessedVariable<'_> {
                 }
             }
         };
-        let memory = WriteStream::new(bytes, conversion, checked.elements);
-        Ok(self.access(checked, &conversion, memory))
+        let memory = WriteStream::new(bytes, units.conversion, checked.elements * units.each);
+        Ok(self.access(checked, &units.conversion, memory))
     }
 
     /// A read.
@@ -159,18 +197,26 @@ impl AccessedVariable<'_> {
             direction: Direction::Read,
             is_placed_later: self.is_placed_later,
         };
-        let (checked, conversion) = self.begin::<T>(call, slab)?;
-        let size = size_of::<T>();
+        let (checked, units) = self.begin::<T>(call, slab)?;
         let bytes = match to.0 {
             ElementsMut::View(view) => {
-                self.check_shape(call, view.shape(), &checked)?;
+                self.check_shape(call, view.shape(), &units, &checked)?;
                 ReadMemory::RowSource(Box::new(view))
             }
             ElementsMut::Slice(elements, layout) => {
-                let resolved = layout.resolve(&checked.hyperslab.count, size, elements.len());
+                let len = self.len_in_memory::<T>(call, &units, elements.len())?;
+                let resolved = layout.resolve(&checked.hyperslab.count, units.size, len);
                 let bytes: &'m mut [u8] = bytemuck::cast_slice_mut(elements);
                 match resolved.map_err(|reason| self.refuse(call, reason))? {
-                    ResolvedLayout::Dense => ReadMemory::Dense(bytes),
+                    ResolvedLayout::Dense => match self.positions(&units) {
+                        None => ReadMemory::Dense(bytes),
+                        Some(positions) => {
+                            ReadMemory::RowSource(Box::new(ReorderedBytes { bytes, positions }))
+                        }
+                    },
+                    ResolvedLayout::Typed { .. } if self.positions(&units).is_some() => {
+                        return Err(self.refuse(call, FOREIGN.into()));
+                    }
                     ResolvedLayout::Typed { origin, datatype } => {
                         let packer = Packer::new(&datatype, 1)?;
                         ReadMemory::Typed { bytes, origin, datatype, packer }
@@ -178,21 +224,81 @@ impl AccessedVariable<'_> {
                 }
             }
         };
-        let memory = ReadStream::new(bytes, conversion, checked.elements);
-        Ok(self.access(checked, &conversion, memory))
+        let memory = ReadStream::new(bytes, units.conversion, checked.elements * units.each);
+        Ok(self.access(checked, &units.conversion, memory))
+    }
+
+    /// Elements in memory of so many values.
+    fn len_in_memory<T: Value>(
+        &self,
+        call: SlabCall,
+        units: &Units,
+        values: usize,
+    ) -> Result<usize, ArrayError> {
+        let bytes = values * size_of::<T>();
+        if bytes.is_multiple_of(units.size) {
+            return Ok(bytes / units.size);
+        }
+        let reason = format!("{bytes} bytes are not whole elements of {}", units.size);
+        Err(self.refuse(call, reason))
+    }
+
+    /// Where bytes of raw elements are, if not where they are in the file.
+    fn positions(&self, units: &Units) -> Option<Arc<[u32]>> {
+        self.byte_positions.clone().filter(|_| units.each > 1)
     }
 
     fn check_shape(
         &self,
         call: SlabCall,
         shape: &[usize],
+        units: &Units,
         slab: &CheckedSlab,
     ) -> Result<(), ArrayError> {
+        if units.conversion.memory == Kind::Raw {
+            return Err(self.refuse(call, "a view has single bytes and no whole elements".into()));
+        }
         if shape.iter().map(|&len| len as u64).eq(slab.hyperslab.count.iter().copied()) {
             return Ok(());
         }
         let reason = format!("a view of shape {shape:?} for {:?} elements", slab.hyperslab.count);
         Err(self.refuse(call, reason))
+    }
+}
+
+/// Why raw elements are refused.
+const FOREIGN: &str =
+    "elements of another byte order than that of the machine must be dense in memory";
+
+/// Dense elements whose bytes are in another order than in the file.
+#[derive(Debug)]
+struct ReorderedBytes<B> {
+    bytes: B,
+    positions: Arc<[u32]>,
+}
+
+impl<B> ReorderedBytes<B> {
+    /// Where a byte of the stream is in memory.
+    fn place(&self, position: usize) -> usize {
+        let size = self.positions.len();
+        position / size * size + self.positions[position % size] as usize
+    }
+}
+
+impl RowSource for ReorderedBytes<&[u8]> {
+    fn fetch(&self, first: u64, packed: &mut [u8]) {
+        for (at, byte) in packed.iter_mut().enumerate() {
+            *byte = self.bytes[self.place(first as usize + at)];
+        }
+    }
+}
+
+impl RowSink for ReorderedBytes<&mut [u8]> {
+    fn store(&mut self, first: u64, packed: &[u8]) {
+        for (at, &byte) in packed.iter().enumerate() {
+            let place = self.place(first as usize + at);
+            self.bytes[place] = byte;
+        }
     }
 }
 

@@ -7,6 +7,7 @@
 mod execute;
 mod lifecycle;
 mod single_access;
+mod stored_values;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -242,7 +243,10 @@ impl Dataset {
         known.ok_or_else(|| ArrayError::Unknown { what: "variable", name: name() })
     }
 
-    fn accessed(&self, variable: VariableId) -> Result<AccessedVariable<'_>, ArrayError> {
+    pub(crate) fn accessed(
+        &self,
+        variable: VariableId,
+    ) -> Result<AccessedVariable<'_>, ArrayError> {
         self.known(variable)?;
         let index = variable.index();
         let record_size = self.state.record_info.record_size;
@@ -252,7 +256,9 @@ impl Dataset {
         let netcdf4 = self.state.netcdf4.as_ref();
         let is_placed_later =
             divided || netcdf4.is_some_and(|netcdf4| netcdf4.is_placed_later(index));
-        Ok(AccessedVariable { header: self.header(), record_size, index, fill, is_placed_later })
+        let byte_positions = netcdf4.and_then(|netcdf4| netcdf4.byte_positions(index));
+        let header = self.header();
+        Ok(AccessedVariable { header, record_size, index, fill, is_placed_later, byte_positions })
     }
 
     fn access_put<'m, T: Value>(
@@ -262,12 +268,8 @@ impl Dataset {
         slab: &Slab,
         from: Source<'m, T>,
     ) -> Result<Access<WriteStream<'m>>, ArrayError> {
-        let refusal = self.state.netcdf4.as_ref().and_then(|it| it.refusal(variable.index()));
-        if !self.state.mode.is_writable() || refusal.is_some() {
-            let variable = self.known(variable)?.name.clone();
-            let reason = refusal.unwrap_or("the dataset was opened for reading only").into();
-            return Err(ArrayError::Access { call, variable, reason });
-        }
+        self.check_writable(call, variable)?;
+        self.check_fixed_size::<T>(call, variable)?;
         self.accessed(variable)?.put(call, slab, from)
     }
 
@@ -278,6 +280,7 @@ impl Dataset {
         slab: &Slab,
         to: Sink<'m, T>,
     ) -> Result<Access<ReadStream<'m>>, ArrayError> {
+        self.check_fixed_size::<T>(call, variable)?;
         self.accessed(variable)?.get(call, slab, to)
     }
 
@@ -367,6 +370,9 @@ impl Dataset {
     /// Reads elements in their external type. Independent.
     pub fn values(&mut self, variable: VariableId, slab: &Slab) -> Result<Values, ArrayError> {
         let external = self.known(variable)?.external;
+        if let Type::String | Type::Text(_) | Type::User(_) = external {
+            return Ok(Values::stored(external, self.elements(variable, slab)?));
+        }
         let count = self.accessed(variable)?.count("values", slab)?;
         macro_rules! read {
             ($variant:ident, $type:ty) => {{
@@ -386,7 +392,8 @@ impl Dataset {
             Type::UInt => read!(UInt, u32),
             Type::Int64 => read!(Int64, i64),
             Type::UInt64 => read!(UInt64, u64),
-            Type::Char => {
+            // Those of users were read above.
+            Type::Char | Type::String | Type::Text(_) | Type::User(_) => {
                 let mut text = self.allocate::<u8>(variable, &count)?;
                 self.get(variable, slab, Char::slice_mut(&mut text))?;
                 Values::Char(text)
@@ -457,6 +464,7 @@ impl Dataset {
     pub fn wait(&mut self, pending: Pending<'_>) -> Result<(), ArrayError> {
         pending.check(self.stamp)?;
         let written = self.put_independent(pending.puts);
+        let written = written.and(self.defer_heap_values(pending.heap_writes));
         written.and(self.get_independent(pending.gets))
     }
 
@@ -464,8 +472,13 @@ impl Dataset {
     /// reads. Collective; ranks may have different accesses, or none.
     pub fn wait_all(&mut self, pending: Pending<'_>) -> Result<(), ArrayError> {
         let checked = pending.check(self.stamp);
-        self.state.agree(checked)?;
-        let written = self.put_collective(Ok(pending.puts));
-        written.and(self.get_collective(Ok(pending.gets)))
+        let Pending { mut puts, gets, heap_writes, .. } = pending;
+        let own = [u64::from(!heap_writes.is_empty())];
+        let ((), [has_heap_writes]) = self.state.agree_with_max(checked, own)?;
+        if has_heap_writes > 0 {
+            puts.extend(self.store_heap_values(heap_writes)?);
+        }
+        let written = self.put_collective(Ok(puts));
+        written.and(self.get_collective(Ok(gets)))
     }
 }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use striate_comm::{Comm, CommExt};
 use striate_file::File;
 
+use crate::definition_types::check_stored;
 use crate::file_state::Durability;
 use crate::file_state::{FileState, check_type};
 use crate::format::{
@@ -95,7 +96,7 @@ impl VariableId {
 #[derive(Debug)]
 #[must_use = "definitions take effect when Definition::end is called"]
 pub struct Definition {
-    state: FileState,
+    pub(crate) state: FileState,
     /// The header as it is in the file; `None` if the dataset is new.
     before: Option<Header>,
     fill_all: bool,
@@ -104,7 +105,7 @@ pub struct Definition {
     partitioned: Option<Box<Partitioned>>,
     index: NameIndex,
     /// The group in which objects are defined.
-    group: GroupId,
+    pub(crate) group: GroupId,
 }
 
 /// Hash tables of names, so that the time of a definition does not grow with the number of those
@@ -293,10 +294,11 @@ impl Definition {
     pub fn variable(
         &mut self,
         name: &str,
-        external: Type,
+        external: impl Into<Type>,
         dimensions: &[DimensionId],
     ) -> Result<VariableId, ArrayError> {
         check_name(name)?;
+        let external = external.into();
         let header = &self.state.header;
         let what = format!("variable '{name}'");
         check_type(header, &what, external)?;
@@ -368,6 +370,9 @@ impl Definition {
             let (name, external) = (&variable.name, variable.external);
             let reason = format!("it must be one {external}, as variable '{name}' is");
             return Err(ArrayError::Definition { what, reason });
+        }
+        if let Values::Stored(stored) = &values {
+            check_stored(&self.state.header, &what, stored)?;
         }
         let attributes = Self::attributes(&mut self.state.header, owner)?;
         self.index.set(owner, attributes, name, values);

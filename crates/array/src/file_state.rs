@@ -223,17 +223,27 @@ impl FileState {
         self.record_info = RecordInfo { record_size, has_records, fills_records };
     }
 
-    /// The fill value of a variable, as bytes in the file.
+    /// The fill value of a variable, as bytes in a classic file; of an enumeration that of its
+    /// integers, of other types of users zeros.
     pub(crate) fn fill_value(&self, variable: usize) -> [u8; 8] {
         let variable = &self.header.variables[variable];
+        let base = self.header.base_type(variable.external);
+        if !base.is_number() && base != Type::Char {
+            return [0; 8];
+        }
         let given = variable.attributes.iter().find(|attribute| attribute.name == "_FillValue");
-        let mut fill = default_fill(variable.external);
+        let mut fill = default_fill(base);
         if let Some(given) = given
             && given.values.external() == variable.external
             && !given.values.is_empty()
         {
-            let size = variable.external.size() as usize;
-            fill[..size].copy_from_slice(&given.values.to_bytes()[..size]);
+            let size = base.size() as usize;
+            if let Some(bytes) = given.values.to_bytes().get(..size) {
+                fill[..size].copy_from_slice(bytes);
+            }
+            if base != variable.external && cfg!(target_endian = "little") {
+                fill[..size].reverse();
+            }
         }
         fill
     }
@@ -348,7 +358,16 @@ fn common_alignment(
 /// An error if the format of the header does not have the type.
 pub(crate) fn check_type(header: &Header, what: &str, external: Type) -> Result<(), ArrayError> {
     if external.is_in(header.format) {
-        return Ok(());
+        let is_known = match external {
+            Type::User(id) => header.user_type(external).is_some_and(|one| one.size == id.size),
+            Type::Text(size) => size > 0,
+            _ => true,
+        };
+        if is_known {
+            return Ok(());
+        }
+        let reason = "it has a type that the dataset does not have".into();
+        return Err(ArrayError::Definition { what: what.into(), reason });
     }
     Err(ArrayError::NoSuchType { what: what.into(), external, format: header.format })
 }

@@ -10,8 +10,7 @@ use crate::file_state::FileState;
 /// A stream that repeats a value.
 #[derive(Debug)]
 pub(crate) struct Pattern {
-    pub(crate) value: [u8; 8],
-    pub(crate) size: u64,
+    pub(crate) value: Vec<u8>,
     /// Byte of the value at which the stream begins.
     pub(crate) start: u64,
     pub(crate) len: u64,
@@ -23,10 +22,10 @@ impl Gather for Pattern {
     }
 
     fn gather(&self, position: u64, stream: &mut [u8]) -> Result<(), FileError> {
-        let first = (self.start + position) % self.size;
-        let mut value = self.value[..self.size as usize].to_vec();
+        let mut value = self.value.clone();
+        let first = (self.start + position) % (value.len() as u64).max(1);
         value.rotate_left(first as usize);
-        for chunk in stream.chunks_mut(value.len()) {
+        for chunk in stream.chunks_mut(value.len().max(1)) {
             chunk.copy_from_slice(&value[..chunk.len()]);
         }
         Ok(())
@@ -91,8 +90,8 @@ fn fill(
         len: end - start,
     };
     let size = variable.external.size();
-    let value = state.fill_value(index);
-    let pattern = Pattern { value, size, start: start % size, len: end - start };
+    let value = state.fill_value(index)[..size as usize].to_vec();
+    let pattern = Pattern { value, start: start % size, len: end - start };
     state.file.write_in_all(&placement, Memory::gathered(&pattern))?;
     Ok(())
 }

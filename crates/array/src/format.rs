@@ -12,6 +12,7 @@ mod encode;
 mod header;
 mod name;
 mod types;
+mod user_type;
 mod validate;
 mod values;
 
@@ -23,5 +24,6 @@ pub use header::{
 };
 pub use name::{NameError, check_name};
 pub use types::{Format, Type};
+pub use user_type::{CompoundMember, UserType, UserTypeClass, UserTypeId};
 pub use validate::{Violation, validate};
-pub use values::Values;
+pub use values::{StoredValues, Values};

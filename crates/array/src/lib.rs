@@ -36,6 +36,7 @@ mod access;
 pub mod cdl;
 mod dataset;
 mod definition;
+mod definition_types;
 mod error;
 mod file_state;
 mod fill;
@@ -57,7 +58,7 @@ pub mod value;
 pub use dataset::Dataset;
 pub use definition::{Definition, DimensionId, GroupId, Owner, VariableId};
 pub use error::ArrayError;
-pub use format::{Format, Type, Values};
+pub use format::{CompoundMember, Format, Type, UserType, UserTypeClass, UserTypeId, Values};
 pub use memory::{Sink, Source};
 pub use open_mode::OpenMode;
 pub use options::Options;
@@ -68,7 +69,9 @@ pub use partition::{
 pub use pending::Pending;
 pub use slab::Slab;
 pub use slab_batches::SlabBatches;
-pub use value::{Char, Value};
+/// Elements with their values of variable length, which are independent of places in a file.
+pub use striate_hdf5::write::Elements;
+pub use value::{Char, Raw, Value};
 
 /// Tests the examples of the guide.
 #[cfg(doctest)]

@@ -19,8 +19,12 @@ mod chunked_slab;
 mod commit;
 mod definition;
 mod growth;
+mod heap_values;
 mod open;
 mod stored_chunks;
+mod user_types;
+
+use std::sync::Arc;
 
 use chunk_cache::ChunkCache;
 use chunked_slab::ChunkedSlab;
@@ -28,6 +32,7 @@ use stored_chunks::DeferredChunks;
 use striate_datatype::{Datatype, TypeError};
 use striate_file::Placement;
 use striate_hdf5::filter::Pipeline;
+use striate_hdf5::netcdf::VariableDefinition;
 use striate_hdf5::write::{Chunks, FilePlan, Placement as VariablePlacement};
 
 use crate::access::Access;
@@ -42,7 +47,9 @@ const CHUNK_CACHE: u64 = 64 << 20;
 
 pub(crate) use commit::finish;
 pub(crate) use definition::{define, definition_lines};
+pub(crate) use heap_values::HeapWrite;
 pub(crate) use open::{OpenedNetcdf4, decode_metadata, is_hdf5, read_metadata};
+pub(crate) use user_types::fits;
 
 /// A file that is netCDF-4, in data mode.
 #[derive(Debug)]
@@ -59,6 +66,10 @@ pub(crate) struct Netcdf4State {
     cache: ChunkCache,
     /// Independent writes to stored chunks, until all ranks meet.
     deferred: DeferredChunks,
+    /// Independent writes of values of variable length, until then too.
+    deferred_values: Vec<HeapWrite>,
+    /// Where each byte of an element of a variable is in memory, if not where it is in the file.
+    byte_positions: Vec<Option<Arc<[u32]>>>,
     /// How many threads of this rank filter chunks.
     filter_threads: usize,
     /// Why the file can only be read.
@@ -72,6 +83,11 @@ impl Netcdf4State {
         let definition = plan.definition();
         let filters = |&number: &usize| Pipeline::new(&definition.variables[number].filters);
         let pipelines = numbers.iter().map(filters).collect();
+        let positions = |&number: &usize| {
+            let variable: &VariableDefinition = &definition.variables[number];
+            user_types::byte_positions(&variable.datatype)
+        };
+        let byte_positions = numbers.iter().map(positions).collect();
         let used = |number: usize| {
             definition.variables.iter().any(|variable| variable.dimensions.contains(&number))
         };
@@ -88,6 +104,8 @@ impl Netcdf4State {
             unlimited,
             cache: ChunkCache::new(options.chunk_cache.unwrap_or(CHUNK_CACHE)),
             deferred: DeferredChunks::default(),
+            deferred_values: Vec::new(),
+            byte_positions,
             filter_threads: 1,
             read_only: None,
             hidden: Vec::new(),
@@ -121,6 +139,11 @@ impl Netcdf4State {
             Some(VariablePlacement::Compact) => true,
             None => false,
         }
+    }
+
+    /// Where each byte of an element of a variable is in memory, if not where it is in the file.
+    pub(crate) fn byte_positions(&self, variable: usize) -> Option<Arc<[u32]>> {
+        self.byte_positions.get(variable).cloned().flatten()
     }
 
     /// Why a variable cannot be written.

@@ -9,6 +9,7 @@ use striate_datatype::{Cursor, Datatype, TypeError};
 use striate_file::{Gather, Placement, Scatter};
 
 use crate::access::Access;
+use crate::netcdf4::HeapWrite;
 use crate::stream::{ConcatenatedStreams, ReadStream, StreamPart, WriteStream};
 use crate::{ArrayError, placement};
 
@@ -31,6 +32,8 @@ pub struct Pending<'m> {
     of: Option<u64>,
     pub(crate) puts: Vec<Access<WriteStream<'m>>>,
     pub(crate) gets: Vec<Access<ReadStream<'m>>>,
+    /// Writes of values of variable length, which have a copy of them.
+    pub(crate) heap_writes: Vec<HeapWrite>,
 }
 
 impl Pending<'_> {
@@ -61,7 +64,7 @@ impl Pending<'_> {
 
     /// Number of accesses.
     pub fn len(&self) -> usize {
-        self.puts.len() + self.gets.len()
+        self.puts.len() + self.heap_writes.len() + self.gets.len()
     }
 
     /// Whether there are none.

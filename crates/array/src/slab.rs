@@ -45,6 +45,12 @@ impl Slab {
     }
 }
 
+impl From<&Hyperslab> for Slab {
+    fn from(hyperslab: &Hyperslab) -> Self {
+        Self::new(&hyperslab.start, &hyperslab.count).stride(&hyperslab.stride)
+    }
+}
+
 /// The direction of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {

@@ -149,7 +149,7 @@ impl ElementRange {
 }
 
 /// The conversion of bytes that are already as in the file.
-const RAW: Conversion = Conversion {
+pub(crate) const RAW: Conversion = Conversion {
     memory: Kind::Text,
     external: Type::Char,
     format: Format::Cdf5,

@@ -47,6 +47,8 @@ pub enum Kind {
     F64,
     /// [`Char`].
     Text,
+    /// [`Raw`].
+    Raw,
 }
 
 /// A character of text, which is not a number. It converts to and from [`Type::Char`] only.
@@ -78,6 +80,24 @@ impl Char {
     }
 }
 
+/// A byte of elements as they are stored: of enumerations, opaque and compound types, and of text
+/// of a fixed length. An access has as many of them as its elements have bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(transparent)]
+pub struct Raw(pub u8);
+
+impl Raw {
+    /// The bytes of elements, for example of structures in C's layout.
+    pub fn slice<T: bytemuck::NoUninit>(elements: &[T]) -> &[Self] {
+        bytemuck::cast_slice(bytemuck::cast_slice::<T, u8>(elements))
+    }
+
+    /// The bytes of elements to be read.
+    pub fn slice_mut<T: Pod>(elements: &mut [T]) -> &mut [Self] {
+        bytemuck::cast_slice_mut(bytemuck::cast_slice_mut::<T, u8>(elements))
+    }
+}
+
 mod private {
     pub trait Sealed {}
 }
@@ -93,14 +113,14 @@ macro_rules! values {
 
 values! {
     i8 => I8, u8 => U8, i16 => I16, u16 => U16, i32 => I32, u32 => U32, i64 => I64, u64 => U64,
-    f32 => F32, f64 => F64, Char => Text,
+    f32 => F32, f64 => F64, Char => Text, Raw => Raw,
 }
 
 impl Kind {
     /// Bytes of an element in memory.
     pub const fn size(self) -> usize {
         match self {
-            Self::I8 | Self::U8 | Self::Text => 1,
+            Self::I8 | Self::U8 | Self::Text | Self::Raw => 1,
             Self::I16 | Self::U16 => 2,
             Self::I32 | Self::U32 | Self::F32 => 4,
             Self::I64 | Self::U64 | Self::F64 => 8,
@@ -109,7 +129,11 @@ impl Kind {
 
     /// Whether elements convert to and from an external type: numbers to numbers, text to text.
     pub const fn converts(self, external: Type) -> bool {
-        matches!(self, Self::Text) == matches!(external, Type::Char)
+        match self {
+            Self::Text => matches!(external, Type::Char),
+            Self::Raw => matches!(external, Type::String | Type::Text(_) | Type::User(_)),
+            _ => external.is_number(),
+        }
     }
 
     /// Whether both types have the same bits, so that only the byte order differs.
@@ -249,7 +273,7 @@ impl Conversion {
 pub fn default_fill(external: Type) -> [u8; 8] {
     match external {
         Type::Byte => i8::FILL.to_file(),
-        Type::Char => [0; 8],
+        Type::Char | Type::String | Type::Text(_) | Type::User(_) => [0; 8],
         Type::Short => i16::FILL.to_file(),
         Type::Int => i32::FILL.to_file(),
         Type::Float => f32::FILL.to_file(),

@@ -526,6 +526,7 @@ fn as_numbers(values: &Values) -> Vec<i64> {
         Values::UInt(list) => list.iter().map(|&value| value.into()).collect(),
         Values::Int64(list) => list.clone(),
         Values::UInt64(list) => list.iter().map(|&value| value as i64).collect(),
+        Values::Stored(_) => unreachable!("there are only numbers"),
     }
 }
 

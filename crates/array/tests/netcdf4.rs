@@ -1,5 +1,8 @@
 //! netCDF-4 files: what is written is read again, by ranks of any number, whatever the storage.
 
+#[path = "netcdf4_types/mod.rs"]
+mod types;
+
 use std::path::Path;
 use std::sync::Arc;
 

@@ -36,6 +36,29 @@ const ROUNDS: u64 = 4;
 /// written independently, and one that is added.
 const NAMES: [&str; 5] = ["grid", "plain", "filtered", "scattered", "packed_grid"];
 
+/// Variables of strings: in chunks, and in one piece.
+const WORDS: [&str; 2] = ["words", "words_in_place"];
+const WORDS_COUNT: u64 = 50;
+
+fn word(file: u64, round: u64, number: u64) -> String {
+    format!("{file} {round} {number}").repeat(1 + (number % 9) as usize)
+}
+
+/// Each word is one that was written. In chunks all are of the last sync or the one after it; in
+/// place they may be newer, and older only if no sync has acknowledged the round.
+fn check_words(words: &[String], file: u64, name: &str, acknowledged: Option<u64>) {
+    let Some(rows) = acknowledged else { return };
+    let synced = rows / AT_A_TIME;
+    let rounds = synced..=ROUNDS.min(synced + 1);
+    let mut found = std::collections::BTreeSet::new();
+    for (number, found_word) in words.iter().enumerate() {
+        let due = |round: &u64| word(file, *round, number as u64) == *found_word;
+        let round = rounds.clone().find(due);
+        found.insert(round.unwrap_or_else(|| panic!("{name} {number}: {found_word}, {rows} rows")));
+    }
+    assert!(name == WORDS[1] || found.len() == 1, "{name} is of several states: {found:?}");
+}
+
 fn storage(chunks: &[u64], filters: &[ChunkFilter]) -> StorageOptions {
     let layout = StorageLayout::Chunked(chunks.to_vec());
     StorageOptions { layout, filters: filters.to_vec(), byte_order: ByteOrder::Little }
@@ -58,7 +81,8 @@ impl Netcdf4Writer {
         let columns = COLUMNS * rank / ranks..COLUMNS * (rank + 1) / ranks;
         let count = [rows.end - rows.start, columns.end - columns.start];
         let slab = Slab::new(&[rows.start, columns.start], &count);
-        let number = variable.index() as u64;
+        let name = &data.header().variables[variable.index()].name;
+        let number = NAMES.iter().position(|one| one == name).unwrap() as u64;
         let values: Vec<i16> = rows
             .flat_map(|row| columns.clone().map(move |column| (row, column)))
             .map(|(row, column)| value(self.file, number, row, column))
@@ -90,6 +114,20 @@ impl Netcdf4Writer {
         data.put(variable, &slab, &all)
     }
 
+    /// Replaces all strings: each is of the round, or of one of those before it. The first ones are
+    /// in chunks, whose descriptors are written elsewhere each time, the others in place.
+    fn put_words(&self, data: &mut Dataset, round: u64) -> Result<(), ArrayError> {
+        let (rank, ranks) = (self.comm.rank() as u64, self.comm.size() as u64);
+        for name in WORDS {
+            let (start, end) = (WORDS_COUNT * rank / ranks, WORDS_COUNT * (rank + 1) / ranks);
+            let words: Vec<String> =
+                (start..end).map(|number| word(self.file, round, number)).collect();
+            let slab = Slab::new(&[start], &[end - start]);
+            data.put_strings_all(data.variable(name)?, &slab, &words)?;
+        }
+        Ok(())
+    }
+
     fn write(&mut self, path: &Path) -> Result<(), ArrayError> {
         let deflate = [ChunkFilter::Shuffle, ChunkFilter::Deflate(1)];
         let options = Options::default().with("nc_chunk_cache", "300")?;
@@ -105,8 +143,15 @@ impl Netcdf4Writer {
         define.storage(filtered, storage(&[3, 64], &deflate))?;
         let scattered = define.variable(NAMES[3], Type::Short, &[time, x])?;
         define.storage(scattered, storage(&[3, 64], &deflate))?;
+        let number = define.dimension("word", WORDS_COUNT)?;
+        for (name, layout) in WORDS.iter().zip([StorageLayout::Default, StorageLayout::Contiguous])
+        {
+            let words = define.variable(name, Type::String, &[number])?;
+            define.storage(words, StorageOptions { layout, ..StorageOptions::default() })?;
+        }
         let mut data = define.end()?;
         self.put(&mut data, grid, 0..ROWS)?;
+        self.put_words(&mut data, 0)?;
         data.sync()?;
         append_line(&mut self.log, "0");
         for round in 0..ROUNDS {
@@ -114,6 +159,7 @@ impl Netcdf4Writer {
             self.put(&mut data, plain, rows.clone())?;
             self.put(&mut data, filtered, rows.clone())?;
             self.scatter(&mut data, scattered, rows.clone())?;
+            self.put_words(&mut data, round + 1)?;
             if round == 1 {
                 let mut define = data.redefine()?;
                 let packed = define.variable(NAMES[4], Type::Short, &[y, x])?;
@@ -163,9 +209,14 @@ fn check(path: &Path, file: u64) -> Option<u64> {
         for variable in data.variables() {
             let name = data.header().variables[variable.index()].name.clone();
             let rows = data.shape(variable)[0];
+            if WORDS.contains(&name.as_str()) {
+                let words = data.strings(variable, &Slab::all())?;
+                check_words(&words, file, &name, acknowledged);
+                continue;
+            }
             // Fixed variables are complete with the sync that follows their definition.
             let is_fixed = name.ends_with("grid");
-            if is_fixed && acknowledged.is_none_or(|rows| variable.index() == 4 && rows < 4) {
+            if is_fixed && acknowledged.is_none_or(|rows| name == NAMES[4] && rows < 4) {
                 continue;
             }
             let mut values = vec![0_i16; (rows * COLUMNS) as usize];
@@ -173,7 +224,8 @@ fn check(path: &Path, file: u64) -> Option<u64> {
             for (at, found) in values.iter().enumerate() {
                 let (row, column) = (at as u64 / COLUMNS, at as u64 % COLUMNS);
                 // What was written after the last sync may be visible in place, never wrong.
-                let expected = value(file, variable.index() as u64, row, column);
+                let number = NAMES.iter().position(|one| *one == name).unwrap();
+                let expected = value(file, number as u64, row, column);
                 assert_eq!(*found, expected, "{}: {name}, row {row}, {lines:?}", path.display());
             }
         }
@@ -218,6 +270,10 @@ for line in sys.stdin:
             mixed = mixed * numpy.uint64(0x9E3779B97F4A7C15)
             due = (mixed >> numpy.uint64(50)).astype("i2") + numpy.int16(1)
             assert (found == due).all(), (path, name)
+        for name in ["words", "words_in_place"]:
+            for number, found in enumerate(data[name].asstr()[...]):
+                due = [f"{file} {round} {number}" * (1 + number % 9) for round in range(5)]
+                assert found in due, (path, name, number, found)
 "#;
     use std::io::Write;
     let python = std::env::var_os("STRIATE_PYTHON").map_or_else(|| "python3".into(), PathBuf::from);

@@ -118,6 +118,12 @@ fn print_values(
                     };
                     rows.values(&list, fill, style)
                 }
+                (Values::Stored(stored), _) => {
+                    let numbers: Vec<usize> = (0..stored.len()).collect();
+                    rows.each(&numbers, |text, number| {
+                        text.extend_from_slice(stored.shown(number).as_bytes());
+                    })
+                }
                 $((Values::$variant(list), Some(Values::$variant(fill))) => {
                     rows.values(list, fill.first().copied(), style)
                 })+
@@ -139,7 +145,7 @@ fn print_dates(
     macro_rules! print {
         ($($variant:ident),+) => {
             match values {
-                Values::Char(_) => Ok(()),
+                Values::Char(_) | Values::Stored(_) => Ok(()),
                 $(Values::$variant(list) => {
                     let fill = match fill {
                         Some(Values::$variant(fill)) => fill.first().copied(),

@@ -102,7 +102,7 @@ pub(super) fn dates(
     indent: &str,
 ) -> io::Result<()> {
     let numbers: Vec<f64> = match values {
-        Values::Char(_) => return Ok(()),
+        Values::Char(_) | Values::Stored(_) => return Ok(()),
         Values::Byte(list) => list.iter().map(|&value| value.into()).collect(),
         Values::Short(list) => list.iter().map(|&value| value.into()).collect(),
         Values::Int(list) => list.iter().map(|&value| value.into()).collect(),
@@ -164,6 +164,10 @@ pub(super) fn values(
         // Without values the type cannot be shown.
         _ if values.is_empty() => text::attribute(out, b"", breaks),
         Values::Char(bytes) => text::attribute(out, bytes, breaks),
+        Values::Stored(stored) => {
+            let numbers: Vec<usize> = (0..stored.len()).collect();
+            list(out, &numbers, |out, &number| out.write_all(stored.shown(number).as_bytes()))
+        }
         Values::Byte(values) => integers!(values, "b"),
         Values::Short(values) => integers!(values, "s"),
         Values::Int(values) => integers!(values, ""),

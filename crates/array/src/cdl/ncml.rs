@@ -101,6 +101,7 @@ fn numbers(out: &mut dyn Write, values: &Values, precision: Precision) -> io::Re
     };
     let shown: Vec<String> = match values {
         Values::Char(_) => Vec::new(),
+        Values::Stored(stored) => (0..stored.len()).map(|number| stored.shown(number)).collect(),
         Values::Byte(list) => list.iter().map(ToString::to_string).collect(),
         Values::Short(list) => list.iter().map(ToString::to_string).collect(),
         Values::Int(list) => list.iter().map(ToString::to_string).collect(),

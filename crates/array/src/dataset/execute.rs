@@ -80,7 +80,7 @@ impl Dataset {
     }
 
     /// Writes. Collective, also for a rank that has an error.
-    pub(super) fn put_collective(
+    pub(crate) fn put_collective(
         &mut self,
         accesses: Result<Vec<Access<WriteStream<'_>>>, ArrayError>,
     ) -> Result<(), ArrayError> {

@@ -56,6 +56,7 @@ impl Dataset {
         };
         self.state.agree(possible)?;
         self.flush_deferred()?;
+        self.flush_heap_values()?;
         if self.state.netcdf4.is_some() && !self.state.unfinished {
             // Definitions that are aborted take nothing with them that was written before.
             self.state.finish(Durability::Buffered)?;
@@ -79,6 +80,7 @@ impl Dataset {
     /// as it was when the file was opened. Collective.
     pub fn sync(&mut self) -> Result<(), ArrayError> {
         self.flush_deferred()?;
+        self.flush_heap_values()?;
         self.agree_on_records()?;
         if self.state.mode.is_writable() {
             return self.finish(Durability::Durable);
@@ -93,7 +95,7 @@ impl Dataset {
 
     /// Closes the dataset; a new file is finished. Collective.
     pub fn close(mut self) -> Result<(), ArrayError> {
-        let flushed = self.flush_deferred();
+        let flushed = self.flush_deferred().and_then(|()| self.flush_heap_values());
         let whole = flushed.and_then(|()| self.agree_on_records()).and_then(|()| {
             if self.state.mode.is_writable() { self.finish(Durability::Buffered) } else { Ok(()) }
         });

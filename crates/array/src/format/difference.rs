@@ -102,6 +102,13 @@ fn values(expected: &Values, found: &Values) -> String {
     if let (Values::Char(is), Values::Char(should)) = (found, expected) {
         return format!("is {}, not {}", QuotedText(is), QuotedText(should));
     }
+    if let (Values::Stored(is), Values::Stored(should)) = (found, expected)
+        && is.len() == should.len()
+        && let Some(index) = (0..is.len()).find(|&index| is.shown(index) != should.shown(index))
+    {
+        let (is, should) = (is.shown(index), should.shown(index));
+        return format!("has {is} as value {index}, not {should}");
+    }
     if found.len() != expected.len() {
         return format!("has {} values, not {}", found.len(), expected.len());
     }
@@ -166,6 +173,9 @@ impl fmt::Display for SingleValue {
         macro_rules! first {
             ($($variant:ident),+) => {
                 match &self.0 {
+                    Values::Stored(stored) => {
+                        return f.write_str(&stored.shown(0));
+                    }
                     $(Values::$variant(list) => list.first().map(|value| write!(f, "{value}")),)+
                 }
             };

@@ -3,7 +3,7 @@
 //! It is the header of a classic file, and the definitions of a netCDF-4 file, whose layout is
 //! `striate_hdf5`'s.
 
-use super::{Format, Type, Values};
+use super::{Format, Type, UserType, Values};
 
 /// A dimension.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -155,6 +155,8 @@ pub struct Header {
     pub variables: Vec<Variable>,
     /// The groups of a netCDF-4 file below the root group, parents first.
     pub groups: Vec<Group>,
+    /// The types that were defined in a netCDF-4 file, each before those that have it.
+    pub types: Vec<UserType>,
 }
 
 impl Header {
@@ -174,6 +176,7 @@ impl Header {
             attributes: Vec::new(),
             variables: Vec::new(),
             groups: Vec::new(),
+            types: Vec::new(),
         }
     }
 

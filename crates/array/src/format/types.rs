@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::UserTypeId;
+
 /// One of the formats of netCDF files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Format {
@@ -159,31 +161,44 @@ impl FromStr for Format {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Type {
     /// 8-bit signed integer.
-    Byte = 1,
+    Byte,
     /// Text.
-    Char = 2,
+    Char,
     /// 16-bit signed integer.
-    Short = 3,
+    Short,
     /// 32-bit signed integer.
-    Int = 4,
+    Int,
     /// 32-bit floating point.
-    Float = 5,
+    Float,
     /// 64-bit floating point.
-    Double = 6,
+    Double,
     /// 8-bit unsigned integer; CDF-5 and netCDF-4 only, as are those below.
-    UByte = 7,
+    UByte,
     /// 16-bit unsigned integer.
-    UShort = 8,
+    UShort,
     /// 32-bit unsigned integer.
-    UInt = 9,
+    UInt,
     /// 64-bit signed integer.
-    Int64 = 10,
+    Int64,
     /// 64-bit unsigned integer.
-    UInt64 = 11,
+    UInt64,
+    /// Text of any length; netCDF-4 only, as are those below.
+    String,
+    /// Text of that many bytes at most, with zeros behind it: HDF5's strings of a fixed length,
+    /// which netCDF programs see as strings.
+    Text(u32),
+    /// A type that a program defined.
+    User(UserTypeId),
+}
+
+impl From<UserTypeId> for Type {
+    fn from(id: UserTypeId) -> Self {
+        Self::User(id)
+    }
 }
 
 impl Type {
-    /// All types, by their codes in files.
+    /// The types of numbers and characters, by their codes in classic files.
     pub const ALL: [Self; 11] = [
         Self::Byte,
         Self::Char,
@@ -206,14 +221,36 @@ impl Type {
         }
     }
 
-    /// Its code in files.
+    /// Its code in classic files, and that of netCDF for others.
     pub const fn code(self) -> u32 {
-        self as u32
+        match self {
+            Self::Byte => 1,
+            Self::Char => 2,
+            Self::Short => 3,
+            Self::Int => 4,
+            Self::Float => 5,
+            Self::Double => 6,
+            Self::UByte => 7,
+            Self::UShort => 8,
+            Self::UInt => 9,
+            Self::Int64 => 10,
+            Self::UInt64 => 11,
+            Self::String | Self::Text(_) => 12,
+            Self::User(id) => id.number.saturating_add(32),
+        }
     }
 
-    /// Bytes of an element.
+    /// Whether values are numbers.
+    pub const fn is_number(self) -> bool {
+        !matches!(self, Self::Char | Self::String | Self::Text(_) | Self::User(_))
+    }
+
+    /// Bytes of an element; of a value of variable length those of its descriptor.
     pub const fn size(self) -> u64 {
         match self {
+            Self::String => striate_hdf5::write::DESCRIPTOR as u64,
+            Self::Text(size) => size as u64,
+            Self::User(id) => id.size(),
             Self::Byte | Self::Char | Self::UByte => 1,
             Self::Short | Self::UShort => 2,
             Self::Int | Self::Float | Self::UInt => 4,
@@ -235,12 +272,18 @@ impl Type {
             Self::UInt => "uint",
             Self::Int64 => "int64",
             Self::UInt64 => "uint64",
+            Self::String | Self::Text(_) => "string",
+            Self::User(_) => "a user-defined type",
         }
     }
 
     /// Whether a format has the type.
     pub const fn is_in(self, format: Format) -> bool {
-        matches!(format, Format::Cdf5 | Format::Netcdf4) || (self as u32) <= 6
+        match format {
+            Format::Netcdf4 => true,
+            Format::Cdf5 => self.code() <= 11,
+            _ => self.code() <= 6,
+        }
     }
 }
 

@@ -8,10 +8,11 @@ use std::collections::HashMap;
 use striate_hdf5::model::{self, Class, Filter};
 use striate_hdf5::netcdf::{
     AtomicType, AttributeDefinition, DimensionDefinition, FileDefinition, GroupDefinition, Storage,
-    VariableDefinition, VariableFill,
+    TypeDefinition, VariableDefinition, VariableFill,
 };
 use striate_hdf5::write::{DataAlignment, Elements, FilePlan, Placement, PlanOptions};
 
+use super::user_types::{hdf5_datatype, hdf5_user_type, type_of_elements};
 use super::{Netcdf4State, growth, hdf5_error};
 use crate::file_state::{Durability, FileState};
 use crate::format::{
@@ -88,8 +89,22 @@ fn plan(
 fn fill_element(state: &FileState, variable: usize) -> Vec<u8> {
     let of = &state.header.variables[variable];
     let size = of.external.size() as usize;
-    if !state.filled[variable] {
+    if !state.filled[variable] || state.header.has_variable_length(of.external) {
         return vec![0; size];
+    }
+    if let Type::User(_) | Type::Text(_) = of.external {
+        let given = of.attributes.iter().find(|attribute| attribute.name == "_FillValue");
+        return match given.map(|given| &given.values) {
+            Some(Values::Stored(stored)) if stored.elements.len() == size => {
+                let order = match of.storage.byte_order {
+                    ByteOrder::Little => model::ByteOrder::Little,
+                    ByteOrder::Big => model::ByteOrder::Big,
+                };
+                let datatype = hdf5_datatype(&state.header, of.external, order);
+                in_file(&stored.elements, &datatype).as_bytes().to_vec()
+            }
+            _ => vec![0; size],
+        };
     }
     let mut element = state.fill_value(variable)[..size].to_vec();
     if of.storage.byte_order == ByteOrder::Little {
@@ -126,6 +141,7 @@ fn layout_of(
         .collect();
     let grows = lengths.contains(&None);
     let filtered = !variable.storage.filters.is_empty();
+    let has_variable_length = !lengths.is_empty() && header.has_variable_length(variable.external);
     match &variable.storage.layout {
         StorageLayout::Contiguous if grows => {
             refuse("it can grow, so it cannot be contiguous".into())
@@ -158,7 +174,8 @@ fn layout_of(
         StorageLayout::Default if lengths.is_empty() && filtered => {
             refuse("it has no dimensions, so it cannot have filters".into())
         }
-        StorageLayout::Default if grows || filtered => {
+        // Chunks of values of variable length are never overwritten; what is contiguous is.
+        StorageLayout::Default if grows || filtered || has_variable_length => {
             let shape = options.chunk_rule.shape(&lengths, variable.external.size());
             Ok(StorageLayout::Chunked(shape.into_iter().map(u64::from).collect()))
         }
@@ -172,7 +189,7 @@ fn file_definition(state: &FileState) -> (FileDefinition, Vec<usize>) {
     let header = &state.header;
     let base = state.netcdf4.as_ref().map(|netcdf4| netcdf4.plan.definition());
     let attributes = |of: Option<&[AttributeDefinition]>, wanted: &[Attribute]| {
-        merged(of.unwrap_or_default(), wanted)
+        merged(header, base, of.unwrap_or_default(), wanted)
     };
     let group_attributes = |number: usize| {
         base.and_then(|base| base.groups.get(number)).map(|group| group.attributes.as_slice())
@@ -202,10 +219,17 @@ fn file_definition(state: &FileState) -> (FileDefinition, Vec<usize>) {
         });
     }
     definition.variables = base.map(|base| base.variables.clone()).unwrap_or_default();
+    for one in header.types.iter().skip(definition.types.len()) {
+        definition.types.push(TypeDefinition {
+            group: one.group as usize,
+            name: one.name.as_str().into(),
+            datatype: hdf5_user_type(header, one, model::ByteOrder::Little),
+        });
+    }
     let mut numbers =
         state.netcdf4.as_ref().map(|netcdf4| netcdf4.numbers.clone()).unwrap_or_default();
     for (index, variable) in header.variables.iter().enumerate() {
-        let mut one = variable_definition(variable, state.filled[index]);
+        let mut one = variable_definition(header, variable, state.filled[index]);
         let number = *numbers.get(index).unwrap_or(&definition.variables.len());
         if let Some(old) = definition.variables.get_mut(number) {
             // Its data stay as they are.
@@ -220,7 +244,7 @@ fn file_definition(state: &FileState) -> (FileDefinition, Vec<usize>) {
     (definition, numbers)
 }
 
-fn variable_definition(variable: &Variable, filled: bool) -> VariableDefinition {
+fn variable_definition(header: &Header, variable: &Variable, filled: bool) -> VariableDefinition {
     let storage = match &variable.storage.layout {
         StorageLayout::Chunked(shape) => Storage::Chunked(shape.clone()),
         _ => Storage::Contiguous,
@@ -232,7 +256,7 @@ fn variable_definition(variable: &Variable, filled: bool) -> VariableDefinition 
     VariableDefinition {
         group: variable.group as usize,
         name: variable.name.as_str().into(),
-        datatype: atomic(variable.external).datatype(order),
+        datatype: hdf5_datatype(header, variable.external, order),
         dimensions: variable.dimensions.iter().map(|&dimension| dimension as usize).collect(),
         storage,
         filters: variable
@@ -241,8 +265,20 @@ fn variable_definition(variable: &Variable, filled: bool) -> VariableDefinition 
             .iter()
             .map(|filter| hdf5_filter(*filter, variable.external))
             .collect(),
-        fill: if filled { VariableFill::Value } else { VariableFill::Nothing },
+        fill: fill_of(variable, filled),
         attributes: Vec::new(),
+    }
+}
+
+/// What elements are that nobody wrote. HDF5 has no values of variable length without a fill value,
+/// and those of types of users are zeros unless the variable says something else.
+fn fill_of(variable: &Variable, filled: bool) -> VariableFill {
+    let is_given = || variable.attributes.iter().any(|attribute| attribute.name == "_FillValue");
+    match variable.external {
+        Type::User(_) | Type::Text(_) if !filled || !is_given() => VariableFill::Zeros,
+        Type::String if !filled => VariableFill::Zeros,
+        _ if filled => VariableFill::Value,
+        _ => VariableFill::Nothing,
     }
 }
 
@@ -270,7 +306,7 @@ pub(super) fn chunk_filter(filter: &Filter) -> ChunkFilter {
     }
 }
 
-const fn atomic(external: Type) -> AtomicType {
+pub(super) const fn atomic(external: Type) -> AtomicType {
     match external {
         Type::Byte => AtomicType::Byte,
         Type::Char => AtomicType::Char,
@@ -283,75 +319,87 @@ const fn atomic(external: Type) -> AtomicType {
         Type::UInt => AtomicType::UInt,
         Type::Int64 => AtomicType::Int64,
         Type::UInt64 => AtomicType::UInt64,
+        // Those of users have no atomic type, and are not asked for one.
+        Type::String | Type::Text(_) | Type::User(_) => AtomicType::String,
     }
 }
 
 /// The attributes of an object: those that are wanted, in their order, and in the place of each
 /// that the file has with the same values that one.
-fn merged(old: &[AttributeDefinition], wanted: &[Attribute]) -> Vec<AttributeDefinition> {
+fn merged(
+    header: &Header,
+    base: Option<&FileDefinition>,
+    old: &[AttributeDefinition],
+    wanted: &[Attribute],
+) -> Vec<AttributeDefinition> {
+    let values = |of: &AttributeDefinition| base.and_then(|base| attribute_values(base, of));
     let known: HashMap<&str, &AttributeDefinition> =
         old.iter().filter_map(|attribute| Some((attribute.name.as_str()?, attribute))).collect();
-    let kept = old.iter().filter(|attribute| attribute_values(attribute).is_none()).cloned();
+    let kept = old.iter().filter(|attribute| values(attribute).is_none()).cloned();
     let given = wanted.iter().map(|attribute| {
-        let same = known.get(attribute.name.as_str()).filter(|old| {
-            attribute_values(old).is_some_and(|values| values.is_same(&attribute.values))
-        });
-        same.map_or_else(|| attribute_definition(attribute), |&same| same.clone())
+        let same = known
+            .get(attribute.name.as_str())
+            .filter(|old| values(old).is_some_and(|values| values.is_same(&attribute.values)));
+        same.map_or_else(|| attribute_definition(header, attribute), |&same| same.clone())
     });
     kept.chain(given).collect()
 }
 
-fn attribute_definition(attribute: &Attribute) -> AttributeDefinition {
+fn attribute_definition(header: &Header, attribute: &Attribute) -> AttributeDefinition {
     let name = attribute.name.as_str();
-    if let Values::Char(text) = &attribute.values {
-        return AttributeDefinition::bytes(name, text);
-    }
     let external = attribute.values.external();
-    let mut bytes = attribute.values.to_bytes();
-    striate_datatype::swap_in_place(&mut bytes, external.size() as usize);
-    let datatype = atomic(external).datatype(model::ByteOrder::Little);
-    AttributeDefinition::new(name, datatype, Elements::fixed(bytes))
+    let datatype = hdf5_datatype(header, external, model::ByteOrder::Little);
+    match &attribute.values {
+        Values::Char(text) => AttributeDefinition::bytes(name, text),
+        Values::Stored(stored) => {
+            AttributeDefinition::new(name, datatype.clone(), in_file(&stored.elements, &datatype))
+        }
+        numbers => {
+            let mut bytes = numbers.to_bytes();
+            striate_datatype::swap_in_place(&mut bytes, external.size() as usize);
+            AttributeDefinition::new(name, datatype, Elements::fixed(bytes))
+        }
+    }
+}
+
+/// Elements in the byte order of their type in a file.
+fn in_file(elements: &Elements, datatype: &model::Datatype) -> Elements {
+    let mut elements = elements.clone();
+    // It fails for types that cannot be defined.
+    let _ = elements.to_native(datatype);
+    elements
 }
 
 /// The values of an attribute of a file; `None` if a dataset cannot represent them.
-pub(super) fn attribute_values(attribute: &AttributeDefinition) -> Option<Values> {
-    if let Class::VariableString { .. } = attribute.datatype.class {
-        // One string is a text.
-        let is_one = attribute.dataspace.elements() == Some(1);
-        let (_, text) = attribute.elements.heap_value(0).filter(|_| is_one)?;
-        return Some(Values::Char(text.as_bytes().to_vec()));
+pub(super) fn attribute_values(
+    definition: &FileDefinition,
+    attribute: &AttributeDefinition,
+) -> Option<Values> {
+    let datatype = &attribute.datatype;
+    let elements = &attribute.elements;
+    if let Class::String { .. } = datatype.class
+        && attribute.dataspace.elements().is_some_and(|elements| elements <= 1)
+    {
+        return Some(Values::Char(elements.as_bytes().to_vec()));
     }
-    let elements = attribute.elements.is_fixed().then(|| attribute.elements.as_bytes())?;
-    if let Class::String { .. } = attribute.datatype.class {
-        let is_one = attribute.dataspace.elements().is_some_and(|elements| elements <= 1);
-        return is_one.then(|| Values::Char(elements.to_vec()));
+    let (external, order) = type_of_elements(definition, datatype)?;
+    if matches!(external, Type::String | Type::Text(_) | Type::User(_)) {
+        let mut elements = elements.clone();
+        elements.to_native(datatype).ok()?;
+        return Some(Values::stored(external, elements));
     }
-    let (external, order) = external_type_of_elements(&attribute.datatype)?;
-    let mut bytes = elements.to_vec();
+    let mut bytes = elements.as_bytes().to_vec();
     if order == ByteOrder::Little {
         striate_datatype::swap_in_place(&mut bytes, external.size() as usize);
     }
     Some(Values::from_bytes(external, &bytes))
 }
 
-/// The external type that the HDF5 type of elements is; `None` if it is none of them.
-pub(super) fn external_type_of_elements(datatype: &model::Datatype) -> Option<(Type, ByteOrder)> {
-    if matches!(datatype.class, Class::String { .. }) && datatype.size == 1 {
-        return Some((Type::Char, ByteOrder::Little));
-    }
-    let orders =
-        [(model::ByteOrder::Little, ByteOrder::Little), (model::ByteOrder::Big, ByteOrder::Big)];
-    Type::ALL.into_iter().find_map(|external| {
-        let same =
-            |(of, _): &(model::ByteOrder, ByteOrder)| atomic(external).datatype(*of) == *datatype;
-        orders.into_iter().find(same).map(|(_, order)| (external, order))
-    })
-}
-
 /// What must be equal on all ranks, one definition in each line.
 pub(crate) fn definition_lines(header: &Header, filled: &[bool]) -> Vec<String> {
     let mut lines = vec![format!("format {}", header.format)];
     lines.extend(header.groups.iter().map(|group| format!("group {group:?}")));
+    lines.extend(header.types.iter().map(|one| format!("type {one:?}")));
     lines.extend(header.dimensions.iter().map(|dimension| format!("dimension {dimension:?}")));
     lines.extend(header.attributes.iter().map(|attribute| format!("attribute {attribute:?}")));
     for (variable, filled) in header.variables.iter().zip(filled) {

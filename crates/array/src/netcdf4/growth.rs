@@ -132,14 +132,18 @@ impl Dataset {
         let Some(access) = accesses.iter().find(|access| !access.growth.is_empty()) else {
             return Ok(());
         };
-        let variable = &self.state.header.variables[access.variable];
-        Err(ArrayError::Access {
-            call: "put",
-            variable: variable.name.clone(),
-            reason: "it makes an unlimited dimension longer, of which all ranks must know: call \
-                     grow_dimension first, or put_all"
-                .into(),
-        })
+        Err(independent(&self.state, access.variable))
+    }
+}
+
+/// The error of an independent write that would make an unlimited dimension longer.
+pub(super) fn independent(state: &FileState, variable: usize) -> ArrayError {
+    ArrayError::Access {
+        call: "put",
+        variable: state.header.variables[variable].name.clone(),
+        reason: "it makes an unlimited dimension longer, of which all ranks must know: call \
+                 grow_dimension first, or put_all"
+            .into(),
     }
 }
 
@@ -193,7 +197,9 @@ pub(super) fn fill_new(
     before: Option<&[u64]>,
 ) -> Result<(), ArrayError> {
     let Some(netcdf4) = &state.netcdf4 else { return Ok(()) };
-    if netcdf4.has_index(variable) {
+    // Descriptors of nothing are zeros, which is what new space of a file has.
+    let of = state.header.variables[variable].external;
+    if netcdf4.has_index(variable) || state.header.has_variable_length(of) {
         return Ok(());
     }
     let shape = state.header.shape(&state.header.variables[variable]);
@@ -245,12 +251,9 @@ fn fill(
     let hyperslab = Hyperslab { start, count, stride };
     let of = &state.header.variables[variable];
     let size = of.external.size();
-    let mut value = [0; 8];
-    if let Some(netcdf4) = &state.netcdf4 {
-        value[..size as usize].copy_from_slice(&netcdf4.fills[variable]);
-    }
+    let fill = state.netcdf4.as_ref().map(|netcdf4| netcdf4.fills[variable].clone());
     let len = hyperslab.elements() * size;
-    let pattern = Pattern { value, size, start: 0, len };
+    let pattern = Pattern { value: fill.unwrap_or_default(), start: 0, len };
     let placement = match &state.netcdf4 {
         Some(netcdf4) if netcdf4.is_placed_later(variable) => {
             netcdf4.placement_of(variable, &hyperslab, size)?

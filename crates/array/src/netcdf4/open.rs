@@ -16,7 +16,8 @@ use striate_hdf5::netcdf::{
 use striate_hdf5::write::{DataAlignment, FilePlan, Placement, PlanOptions};
 use striate_hdf5::{File as Hdf5File, SIGNATURE, Source};
 
-use super::definition::{attribute_values, chunk_filter, external_type_of_elements};
+use super::definition::{attribute_values, chunk_filter};
+use super::user_types::{type_of_elements, user_types};
 use super::{Netcdf4State, hdf5_error};
 use crate::file_state::FileState;
 use crate::format::{
@@ -36,6 +37,10 @@ pub(crate) struct OpenedNetcdf4 {
     /// What is in the file and not in the header: path and reason.
     hidden: Vec<(String, String)>,
 }
+
+/// Why something of a type that the file has is not shown.
+const LAID_OUT_DIFFERENTLY: &str =
+    "its elements are laid out differently than those of the type that the file has";
 
 /// Reads that were made of a file, in their order.
 #[derive(Debug, Default)]
@@ -109,16 +114,17 @@ fn header_of(described: &NetcdfFile, hidden: &mut Vec<(String, String)>) -> (Hea
         NetcdfKind::Netcdf4 | NetcdfKind::Hdf5 => Format::Netcdf4,
     };
     let mut header = Header::new(format);
+    header.types = user_types(definition);
     let mut attributes = |of: &[AttributeDefinition], owner: &str| -> Vec<Attribute> {
         let mut shown = Vec::new();
         for attribute in of {
             if let (Some(name), Some(values)) =
-                (attribute.name.as_str(), attribute_values(attribute))
+                (attribute.name.as_str(), attribute_values(definition, attribute))
             {
                 shown.push(Attribute { name: name.into(), values });
             } else {
                 let path = format!("{owner}@{}", attribute.name);
-                hidden.push((path, "it is no list of numbers and no single text".into()));
+                hidden.push((path, LAID_OUT_DIFFERENTLY.into()));
             }
         }
         shown
@@ -145,9 +151,9 @@ fn header_of(described: &NetcdfFile, hidden: &mut Vec<(String, String)>) -> (Hea
     for (number, variable) in definition.variables.iter().enumerate() {
         let group = variable.group as u32;
         let name = variable.name.to_string();
-        let Some((external, byte_order)) = external_type_of_elements(&variable.datatype) else {
+        let Some((external, byte_order)) = type_of_elements(definition, &variable.datatype) else {
             let path = header.path(group, &name);
-            others.push((path, "its type is none of the atomic types of netCDF".into()));
+            others.push((path, LAID_OUT_DIFFERENTLY.into()));
             continue;
         };
         let dimensions = variable.dimensions.iter().map(|&number| number as u32).collect();
@@ -188,7 +194,12 @@ impl OpenedNetcdf4 {
         let fills = numbers.iter().map(|&number| {
             let object = &described.objects[number];
             match &object.fill.value {
-                Fill::Value(value) if value.len() == object.datatype.size as usize => value.clone(),
+                Fill::Value(value)
+                    if value.len() == object.datatype.size as usize
+                        && !object.datatype.has_descriptors() =>
+                {
+                    value.clone()
+                }
                 _ => vec![0; object.datatype.size as usize],
             }
         });

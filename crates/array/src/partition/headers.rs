@@ -230,7 +230,7 @@ pub(crate) fn numbers_of(values: &Values) -> Option<Vec<u64>> {
             };
             list.iter().map(whole).collect()
         }
-        Values::Char(_) | Values::Float(_) => None,
+        Values::Char(_) | Values::Float(_) | Values::Stored(_) => None,
     }
 }
 

@@ -20,7 +20,7 @@ macro_rules! dispatch {
     ($conversion:expr, $function:ident $arguments:tt) => {
         match $conversion.memory {
             Kind::I8 => dispatch!(@ $conversion, i8, $function $arguments),
-            Kind::U8 | Kind::Text => dispatch!(@ $conversion, u8, $function $arguments),
+            Kind::U8 | Kind::Text | Kind::Raw => dispatch!(@ $conversion, u8, $function $arguments),
             Kind::I16 => dispatch!(@ $conversion, i16, $function $arguments),
             Kind::U16 => dispatch!(@ $conversion, u16, $function $arguments),
             Kind::I32 => dispatch!(@ $conversion, i32, $function $arguments),
@@ -34,7 +34,9 @@ macro_rules! dispatch {
     (@ $conversion:expr, $memory:ty, $function:ident $arguments:tt) => {
         match $conversion.external {
             Type::Byte => $function::<$memory, i8> $arguments,
-            Type::UByte | Type::Char => $function::<$memory, u8> $arguments,
+            Type::UByte | Type::Char | Type::String | Type::Text(_) | Type::User(_) => {
+                $function::<$memory, u8> $arguments
+            }
             Type::Short => $function::<$memory, i16> $arguments,
             Type::UShort => $function::<$memory, u16> $arguments,
             Type::Int => $function::<$memory, i32> $arguments,

@@ -68,5 +68,6 @@ pub(crate) fn read_collectively(
             data.get_all(variable, slab, Char::slice_mut(&mut text))?;
             Values::Char(text)
         }
+        other => unreachable!("{other} is in no classic file"),
     })
 }

@@ -102,6 +102,7 @@ fn example(external: Type) -> (Values, String) {
         Type::UInt64 => {
             (vec![4_000_000_001_u64, 1, 2, 3, 4, 5].into(), "4000000001, 1, 2, 3, 4, 5")
         }
+        other => unreachable!("{other} is in no classic file"),
     };
     (values, text.into())
 }

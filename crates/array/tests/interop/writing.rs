@@ -158,6 +158,7 @@ pub(crate) fn of_type(external: Type, number: i32) -> Vec<u8> {
         Type::UInt => (number as u32).into(),
         Type::Int64 => i64::from(number).into(),
         Type::UInt64 => (number as u64).into(),
+        other => unreachable!("{other} is in no classic file"),
     };
     values.to_bytes()
 }

@@ -18,6 +18,7 @@ fn default_fill(external: Type, count: usize) -> Values {
         Type::UInt => vec![4_294_967_295_u32; count].into(),
         Type::Int64 => vec![-9_223_372_036_854_775_806_i64; count].into(),
         Type::UInt64 => vec![18_446_744_073_709_551_614_u64; count].into(),
+        other => unreachable!("{other} is in no classic file"),
     }
 }
 

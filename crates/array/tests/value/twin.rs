@@ -35,7 +35,7 @@ impl ExactNumber {
         }
         match kind {
             Kind::I8 => integer!(i8),
-            Kind::U8 | Kind::Text => integer!(u8),
+            Kind::U8 | Kind::Text | Kind::Raw => integer!(u8),
             Kind::I16 => integer!(i16),
             Kind::U16 => integer!(u16),
             Kind::I32 => integer!(i32),
@@ -76,6 +76,7 @@ pub(crate) const fn kind_of(external: Type) -> Kind {
         Type::UInt => Kind::U32,
         Type::Int64 => Kind::I64,
         Type::UInt64 => Kind::U64,
+        Type::String | Type::Text(_) | Type::User(_) => Kind::Raw,
     }
 }
 
@@ -88,7 +89,7 @@ pub(crate) fn limits(kind: Kind) -> Option<(i128, i128)> {
         Kind::I16 => signed(16),
         Kind::I32 => signed(32),
         Kind::I64 => signed(64),
-        Kind::U8 | Kind::Text => unsigned(8),
+        Kind::U8 | Kind::Text | Kind::Raw => unsigned(8),
         Kind::U16 => unsigned(16),
         Kind::U32 => unsigned(32),
         Kind::U64 => unsigned(64),
@@ -101,7 +102,7 @@ pub(crate) fn default_fill(kind: Kind) -> ExactNumber {
     match kind {
         Kind::F32 => ExactNumber::Single(9.969_209_968_386_869e36_f64 as f32),
         Kind::F64 => ExactNumber::Double(9.969_209_968_386_869e36),
-        Kind::Text => ExactNumber::Integer(0),
+        Kind::Text | Kind::Raw => ExactNumber::Integer(0),
         Kind::I64 => ExactNumber::Integer(-(1 << 63) + 2),
         Kind::U64 => ExactNumber::Integer((1 << 64) - 2),
         _ => {

@@ -126,6 +126,21 @@ pub struct VariableDefinition {
     pub attributes: Vec<AttributeDefinition>,
 }
 
+impl VariableDefinition {
+    /// Whether its chunks pass filters.
+    pub(crate) const fn is_filtered(&self) -> bool {
+        !self.filters.is_empty()
+    }
+
+    /// Whether its chunks get their places when they are written, and others when they are written
+    /// again: filtered ones, whose sizes nobody can compute, and those of values of variable
+    /// length, so that a state of the file that was committed never refers to heap collections of a
+    /// later one.
+    pub(crate) fn is_indexed(&self) -> bool {
+        self.is_filtered() || self.datatype.has_descriptors()
+    }
+}
+
 /// How the elements of a variable are stored.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Storage {

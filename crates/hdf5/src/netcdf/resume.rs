@@ -54,9 +54,9 @@ impl NetcdfFile {
                     }
                 }
                 let sizes = self.definition.dataspace(variable).sizes();
-                let filtered = !variable.filters.is_empty();
+                let indexed = variable.is_indexed();
                 let element = layout.element_size;
-                let chunks = Chunks::existing(&layout.chunk, element, filtered, &sizes, stored);
+                let chunks = Chunks::existing(&layout.chunk, element, indexed, &sizes, stored);
                 Ok(Placement::Chunked(chunks))
             }
             _ => Err(refuse(Reason::Unsupported("storage in other files or datasets".into()))),
@@ -118,8 +118,8 @@ fn without_data(variable: &VariableDefinition) -> Placement {
         Storage::Compact(_) => Placement::Compact,
         Storage::Contiguous => Placement::Contiguous { address: None, size: 0 },
         Storage::Chunked(chunk) => {
-            let filtered = !variable.filters.is_empty();
-            Placement::Chunked(Chunks::new(chunk, variable.datatype.size, filtered))
+            let indexed = variable.is_indexed();
+            Placement::Chunked(Chunks::new(chunk, variable.datatype.size, indexed))
         }
     }
 }

@@ -3,12 +3,20 @@
 //! In a file, a string or sequence is a descriptor of 16 bytes that points into a global heap. Here
 //! the heap's part hangs at the descriptor, so that values are independent of addresses.
 
+use std::ops::Range;
+
 use super::fragment::{BlockId, Fragment};
 use super::global_heap::HeapBuilder;
 use super::image::Image;
+use crate::Result;
+use crate::model::{Class, Datatype};
+use crate::value::to_native;
 
 /// Bytes of the descriptor of a value of variable length.
-pub(crate) const DESCRIPTOR: usize = 16;
+pub const DESCRIPTOR: usize = 16;
+
+/// Bytes before an object of a heap.
+const OBJECT_HEAD: u64 = 16;
 
 /// Elements of a dataset or an attribute.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -119,6 +127,77 @@ impl Elements {
         self.bytes.len() as u64 + outside.sum::<u64>()
     }
 
+    /// A copy of the elements in a range of bytes, which cuts no descriptor.
+    #[must_use]
+    pub fn part(&self, range: Range<usize>) -> Self {
+        let first = self.outside.partition_point(|one| one.at < range.start);
+        let end = self.outside.partition_point(|one| one.at < range.end);
+        let moved = |one: &Outside| Outside { at: one.at - range.start, ..one.clone() };
+        Self {
+            bytes: self.bytes.get(range.clone()).unwrap_or_default().to_vec(),
+            outside: self.outside[first..end].iter().map(moved).collect(),
+        }
+    }
+
+    /// Bytes that the values of variable length in a range need in heaps, without the rest of their
+    /// collections.
+    pub fn heap_bytes(&self, range: Range<usize>) -> u64 {
+        let first = self.outside.partition_point(|one| one.at < range.start);
+        let end = self.outside.partition_point(|one| one.at < range.end);
+        let one = |one: &Outside| {
+            let own = one.elements.len() as u64 + OBJECT_HEAD;
+            own.saturating_add(one.elements.heap_bytes(0..one.elements.len()))
+        };
+        self.outside[first..end].iter().map(one).fold(0, u64::saturating_add)
+    }
+
+    /// Replaces the elements in a range of bytes by as many others.
+    pub fn replace(&mut self, at: usize, other: &Self) {
+        let end = at + other.len();
+        let Some(place) = self.bytes.get_mut(at..end) else { return };
+        place.copy_from_slice(&other.bytes);
+        let first = self.outside.partition_point(|one| one.at < at);
+        let last = self.outside.partition_point(|one| one.at < end);
+        let moved = |one: &Outside| Outside { at: one.at + at, ..one.clone() };
+        self.outside.splice(first..last, other.outside.iter().map(moved));
+    }
+
+    /// Changes elements of a type from the byte order of the type to that of this machine, or back.
+    pub fn to_native(&mut self, datatype: &Datatype) -> Result<()> {
+        to_native(datatype, &mut self.bytes)?;
+        let size = (datatype.size as usize).max(1);
+        for one in &mut self.outside {
+            if let Some(base) = sequence_base(datatype, one.at % size) {
+                one.elements.to_native(base)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether they are whole elements of a type, with values of variable length where the type has
+    /// them and nowhere else.
+    pub fn fits(&self, datatype: &Datatype) -> bool {
+        let size = (datatype.size as usize).max(1);
+        let mut places = Vec::new();
+        descriptors(datatype, 0, &mut places);
+        let mut found = 0;
+        let elements = self.bytes.chunks_exact(size).enumerate();
+        let all_fit = elements.into_iter().all(|(number, element)| {
+            places.iter().all(|(at, base)| match self.heap_value(number * size + at) {
+                Some((count, value)) => {
+                    found += 1;
+                    let each = base.map_or(1, |base| base.size as usize);
+                    let whole = value.len() as u64 == u64::from(count) * each as u64;
+                    whole && base.map_or_else(|| value.is_fixed(), |base| value.fits(base))
+                }
+                None => element
+                    .get(*at..at + DESCRIPTOR)
+                    .is_some_and(|bytes| bytes.iter().all(|&byte| byte == 0)),
+            })
+        });
+        all_fit && found == self.outside.len() && self.bytes.len().is_multiple_of(size)
+    }
+
     /// Appends other elements.
     pub fn append(&mut self, other: Self) {
         let shift = self.bytes.len();
@@ -140,6 +219,48 @@ impl Elements {
         }
         out.raw(&self.bytes[done..]);
         out
+    }
+}
+
+/// The places of the descriptors of an element that begins at a byte, and the types of the values of
+/// those that are sequences.
+fn descriptors<'t>(
+    datatype: &'t Datatype,
+    at: usize,
+    places: &mut Vec<(usize, Option<&'t Datatype>)>,
+) {
+    if !datatype.has_descriptors() {
+        return;
+    }
+    match &datatype.class {
+        Class::VariableString { .. } => places.push((at, None)),
+        Class::Sequence { base } => places.push((at, Some(base))),
+        Class::Array { base, .. } => {
+            let each = (base.size as usize).max(1);
+            for number in 0..datatype.size as usize / each {
+                descriptors(base, at + number * each, places);
+            }
+        }
+        Class::Compound { members } => {
+            for member in members {
+                descriptors(&member.datatype, at + member.offset as usize, places);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The type of the values of the sequence at a byte of an element; `None` if it is a string.
+fn sequence_base(datatype: &Datatype, at: usize) -> Option<&Datatype> {
+    match &datatype.class {
+        Class::Sequence { base } => Some(base),
+        Class::Array { base, .. } => sequence_base(base, at % (base.size as usize).max(1)),
+        Class::Compound { members } => members.iter().find_map(|member| {
+            let within = at.checked_sub(member.offset as usize)?;
+            let is_in = within < member.datatype.size as usize;
+            is_in.then(|| sequence_base(&member.datatype, within)).flatten()
+        }),
+        _ => None,
     }
 }
 

@@ -29,8 +29,7 @@ mod superblock;
 
 pub use arenas::{ArenaSpace, Arenas};
 pub use chunk_tree::StoredChunk;
-pub(crate) use elements::DESCRIPTOR;
-pub use elements::{Elements, HeapedElements};
+pub use elements::{DESCRIPTOR, Elements, HeapedElements};
 pub use free_list::FreeList;
 pub use placement::{ChunkBox, Chunks, Placement};
 pub use plan::{Commit, CommitStep, FilePlan, PlanOptions};

@@ -2,8 +2,8 @@
 //!
 //! Chunks that are stored as they are (without filters) lie in boxes: a box is a part of the grid
 //! of chunks, whose chunks follow each other in row-major order at equal distances. So the address
-//! of a chunk is computed. Growth adds boxes and moves nothing. Filtered chunks, and those of files
-//! of others, are in a table.
+//! of a chunk is computed. Growth adds boxes and moves nothing. Filtered chunks, those of values of
+//! variable length, and those of files of others, are in a table.
 
 use std::collections::BTreeMap;
 
@@ -39,8 +39,8 @@ pub struct Chunks {
     shape: Vec<u64>,
     /// Bytes of a chunk without filters.
     bytes: u64,
-    /// How chunks get their places.
-    filtered: bool,
+    /// Whether chunks get their places one by one, when they are written.
+    indexed: bool,
     /// The part of the grid that the boxes cover together with the table, in chunks.
     covered: Vec<u64>,
     boxes: Vec<ChunkBox>,
@@ -84,13 +84,13 @@ impl ChunkBox {
 
 impl Chunks {
     /// No chunks yet. `shape` has no zeros.
-    pub(crate) fn new(shape: &[u64], element_size: u32, filtered: bool) -> Self {
+    pub(crate) fn new(shape: &[u64], element_size: u32, indexed: bool) -> Self {
         let bytes = shape.iter().fold(u64::from(element_size), |all, &one| all.saturating_mul(one));
         let covered = vec![0; shape.len()];
         Self {
             shape: shape.to_vec(),
             bytes,
-            filtered,
+            indexed,
             covered,
             boxes: Vec::new(),
             table: BTreeMap::new(),
@@ -102,14 +102,14 @@ impl Chunks {
     pub fn existing(
         shape: &[u64],
         element_size: u32,
-        filtered: bool,
+        indexed: bool,
         sizes: &[u64],
         chunks: impl IntoIterator<Item = (Vec<u64>, StoredChunk)>,
     ) -> Self {
-        let mut all = Self::new(shape, element_size, filtered);
+        let mut all = Self::new(shape, element_size, indexed);
         all.covered = all.grid(sizes);
         all.table = chunks.into_iter().collect();
-        if !filtered && !shape.is_empty() {
+        if !indexed && !shape.is_empty() {
             all.find_boxes();
         }
         all
@@ -249,14 +249,9 @@ impl Chunks {
         self.bytes
     }
 
-    /// Whether chunks pass filters, and are in a table.
-    pub const fn is_filtered(&self) -> bool {
-        self.filtered
-    }
-
     /// Whether the boxes hold every chunk, so that all addresses are computed.
     pub fn is_computed(&self) -> bool {
-        !self.filtered && self.table.is_empty() && {
+        !self.indexed && self.table.is_empty() && {
             let covered = self.covered.iter().try_fold(1_u64, |all, &one| all.checked_mul(one));
             let in_boxes = self.boxes.iter().map(ChunkBox::count).sum::<u64>();
             covered.is_none_or(|covered| covered <= in_boxes)

@@ -291,6 +291,8 @@ impl FilePlan {
     /// empty). What has no place, in a file of others, gets one; it has to be written whole.
     pub fn claim(&mut self, variable: usize, place: &[u64]) -> Result<Address> {
         let missing = Error::of(Structure::Chunk, Reason::Invalid("is none of the variable"));
+        let filtered =
+            self.definition.variables.get(variable).is_some_and(VariableDefinition::is_filtered);
         let chunks = match self.placements.get_mut(variable) {
             Some(Placement::Chunked(chunks)) => chunks,
             Some(Placement::Contiguous { address: Some(address), .. }) if place.is_empty() => {
@@ -307,7 +309,7 @@ impl FilePlan {
         if let Some(stored) = chunks.chunk(place) {
             return Ok(stored.address);
         }
-        if chunks.is_filtered() || place.len() != chunks.shape().len() {
+        if filtered || place.len() != chunks.shape().len() {
             return Err(missing);
         }
         let address = Address(self.space.data(chunks.chunk_bytes())?);
@@ -410,8 +412,8 @@ impl FilePlan {
                 Placement::Contiguous { address, size }
             }
             Storage::Chunked(chunk) => {
-                let filtered = !variable.filters.is_empty();
-                Placement::Chunked(Chunks::new(chunk, variable.datatype.size, filtered))
+                let indexed = variable.is_indexed();
+                Placement::Chunked(Chunks::new(chunk, variable.datatype.size, indexed))
             }
         })
     }

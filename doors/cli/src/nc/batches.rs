@@ -6,6 +6,9 @@
 use striate_array::SlabBatches;
 use striate_array::format::Header;
 
+/// Bytes that a value of variable length is taken to have at least.
+const LONG: u64 = 256;
+
 /// A part of a variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct VariablePart {
@@ -85,8 +88,11 @@ fn parts(
     shape: &[u64],
     most: u64,
 ) -> impl Iterator<Item = VariablePart> + use<> {
-    let size = header.variables[variable].external.size();
-    SlabBatches::new(shape, (most / size).max(1)).map(move |(start, count)| {
+    let external = header.variables[variable].external;
+    let size = external.size();
+    // Nobody knows how long values of variable length are before they are read.
+    let in_memory = if header.has_variable_length(external) { size.max(LONG) } else { size };
+    SlabBatches::new(shape, (most / in_memory).max(1)).map(move |(start, count)| {
         let bytes = count.iter().product::<u64>() * size;
         VariablePart { variable, start, count, bytes }
     })

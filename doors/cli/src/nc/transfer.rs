@@ -5,6 +5,7 @@
 //! it is whole, as the copies of `striate fs cp` have, so there is never a destination that is half
 //! there, and what was there before is only replaced by something whole.
 
+mod copied_types;
 mod destination;
 
 use std::collections::BTreeSet;
@@ -13,13 +14,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use copied_types::CopiedTypes;
 use destination::Destination;
 use indicatif::ProgressBar;
 use serde::Serialize;
 use striate_array::format::{Alignment, Header, Values};
 use striate_array::{
-    ArrayError, Char, Dataset, Definition, Format, GroupId, Options, Owner, Pending, Slab, Type,
-    VariableId,
+    ArrayError, Char, Dataset, Definition, Elements, Format, GroupId, Options, Owner, Pending,
+    Slab, Type, VariableId,
 };
 use striate_comm::{Comm, CommExt as _, Reduction, agree};
 use striate_process::part_file::Existing;
@@ -126,7 +128,7 @@ fn transfer(
         let _ = definition.abort();
         return Err(error);
     }
-    if let Err(error) = define(&mut definition, &header, work.storage) {
+    if let Err(error) = define(&mut definition, &from, work.storage) {
         // The first error says more than one about what it left.
         let _ = definition.abort();
         return Err(failed(error));
@@ -213,6 +215,19 @@ fn check_request(work: &Work<'_>, from: &Dataset, format: Format) -> Result<(), 
             format!("'{path}' cannot be copied: {reason}{others}"),
             "nccopy copies such files",
         ));
+    }
+    for variable in &header.variables {
+        if !variable.external.is_in(format) && header.format.is_hdf5() {
+            let (name, of) = (&variable.name, header.type_name(variable.external));
+            return Err(CommandError::failed(
+                format!("cannot copy {}", work.source.display()),
+                format!("variable '{name}' is of type {of}, which {format} does not have"),
+                match variable.external {
+                    Type::String | Type::Text(_) | Type::User(_) => "use '--format netcdf4'",
+                    _ => "use '--format cdf5' or '--format netcdf4'",
+                },
+            ));
+        }
     }
     Ok(())
 }
@@ -301,16 +316,21 @@ fn grow_all(to: &mut Dataset, header: &Header) -> Result<(), ArrayError> {
 /// Defines what the source defines.
 fn define(
     definition: &mut Definition,
-    header: &Header,
+    source: &Dataset,
     storage: &CopyStorage,
 ) -> Result<(), ArrayError> {
+    let header = source.header();
     let mut groups = vec![GroupId::ROOT];
     for group in &header.groups {
         definition.enter(groups[group.parent as usize])?;
         let defined = definition.group(&group.name)?;
         groups.push(defined);
+    }
+    let types = CopiedTypes::define(definition, header, &groups)?;
+    for (group, &defined) in header.groups.iter().zip(&groups[1..]) {
         for attribute in &group.attributes {
-            definition.attribute(defined, &attribute.name, attribute.values.clone())?;
+            let values = types.values(&attribute.values, definition.format());
+            definition.attribute(defined, &attribute.name, values)?;
         }
     }
     let mut dimensions = Vec::new();
@@ -324,15 +344,17 @@ fn define(
         });
     }
     for attribute in &header.attributes {
-        definition.attribute(Owner::Global, &attribute.name, attribute.values.clone())?;
+        let values = types.values(&attribute.values, definition.format());
+        definition.attribute(Owner::Global, &attribute.name, values)?;
     }
     for variable in &header.variables {
         definition.enter(groups[variable.group as usize])?;
         let of: Vec<_> =
             variable.dimensions.iter().map(|&index| dimensions[index as usize]).collect();
-        let defined = definition.variable(&variable.name, variable.external, &of)?;
+        let defined = definition.variable(&variable.name, types.of(variable.external), &of)?;
         for attribute in &variable.attributes {
-            definition.attribute(defined, &attribute.name, attribute.values.clone())?;
+            let values = types.values(&attribute.values, definition.format());
+            definition.attribute(defined, &attribute.name, values)?;
         }
         if definition.format().is_hdf5() {
             let stored = storage.of(header, variable);
@@ -417,6 +439,8 @@ fn read(
         macro_rules! begin {
             ($($variant:ident),+) => {
                 match values {
+                    // Read below.
+                    Values::Stored(_) => {}
                     Values::Char(list) => {
                         from.iget(&mut pending, id, &slab, Char::slice_mut(list))?;
                     }
@@ -427,6 +451,11 @@ fn read(
         begin!(Byte, Short, Int, Float, Double, UByte, UShort, UInt, Int64, UInt64);
     }
     from.wait(pending)?;
+    for (part, values) in parts.iter().zip(&mut read) {
+        if let Values::Stored(stored) = values {
+            stored.elements = from.elements(ids[part.variable], &slab(part))?;
+        }
+    }
     Ok(read)
 }
 
@@ -440,6 +469,7 @@ fn begin_to_write<'v>(
     macro_rules! begin {
         ($($variant:ident),+) => {
             match values {
+                Values::Stored(list) => to.iput_elements(pending, id, slab, &list.elements),
                 Values::Char(list) => to.iput(pending, id, slab, Char::slice(list)),
                 $(Values::$variant(list) => to.iput(pending, id, slab, list),)+
             }
@@ -462,5 +492,6 @@ fn zeros(external: Type, elements: usize) -> Values {
         Type::UInt => Values::UInt(vec![0; elements]),
         Type::Int64 => Values::Int64(vec![0; elements]),
         Type::UInt64 => Values::UInt64(vec![0; elements]),
+        of @ (Type::String | Type::Text(_) | Type::User(_)) => Values::stored(of, Elements::new()),
     }
 }

@@ -124,9 +124,71 @@ fn mistakes_leave_nothing() {
         .unwrap();
     let made = Command::new("ncgen").args(["-k", "nc4", "-o", text(&strings), text(&cdl)]).status();
     assert!(made.unwrap().success());
-    let told = complaint(["copy", text(&strings), text(&copy)], 1);
-    assert!(told.contains("'words' cannot be copied"), "{told}");
+    let told = complaint(["copy", "-k", "cdf5", text(&strings), text(&copy)], 1);
+    assert!(told.contains("'words' is of type string, which CDF-5 does not have"), "{told}");
     assert!(!copy.exists());
+}
+
+/// Strings and types of users are copied by ranks of any number, and compared.
+#[test]
+fn strings_and_types_of_users_are_copied() {
+    const TYPES: &str = r#"netcdf types {
+types:
+  byte enum cloud {clear = 0, cumulus = 1, missing = -1} ;
+  opaque(3) key ;
+  compound part { int number ; string name ; } ;
+  compound whole { part parts(2) ; cloud sky ; } ;
+  int(*) list ;
+dimensions: x = 3 ; t = UNLIMITED ;
+variables:
+  string words(x) ;
+    words:_FillValue = "none" ;
+  cloud skies(t, x) ;
+    cloud skies:_FillValue = missing ;
+  key keys(x) ;
+  whole wholes(x) ;
+  list lists(t) ;
+  string :history = "made", "copied" ;
+  list :lists = {1, 2}, {} ;
+data:
+  words = "a", "", "größer" ;
+  skies = clear, cumulus, clear, missing, cumulus, clear ;
+  keys = 0x010203, 0xFFFFFF, 0X000000 ;
+  wholes = {{1, "one"}, {2, "two"}, clear}, {{3, ""}, {4, "four"}, cumulus}, {{5, "x"}, {6, "y"}, clear} ;
+  lists = {1, 2, 3}, {} ;
+group: inner {
+  types: key(*) chain ;
+  variables: chain chains(x) ;
+  data: chains = {0x010203}, {}, {0x0A0B0C, 0x0D0E0F} ;
+}
+}
+"#;
+    let place = TempDir::new().unwrap();
+    let (cdl, source) = (place.path().join("types.cdl"), place.path().join("types.nc"));
+    std::fs::write(&cdl, TYPES).unwrap();
+    answer(striate(["generate", "-k", "netcdf4", text(&cdl), text(&source)]), "generate");
+    for ranks in ["1", "3"] {
+        let copy = place.path().join(format!("copy{ranks}.nc"));
+        answer(striate(["copy", "--ranks", ranks, text(&source), text(&copy)]), "copy");
+        assert_eq!(dump(&copy), dump(&source));
+        answer(striate(["compare", "--ranks", ranks, text(&source), text(&copy)]), "compare");
+    }
+    // Compressed, and then not the same any more.
+    let other = place.path().join("other.nc");
+    answer(striate(["copy", "-d", "3", "-c", "x/2", text(&source), text(&other)]), "compress");
+    assert_eq!(dump(&other), dump(&source));
+    let changed =
+        TYPES.replace("\"four\"", "\"vier\"").replace("clear, missing", "cumulus, missing");
+    std::fs::write(&cdl, changed.replace("largest", "")).unwrap();
+    let changed = place.path().join("changed.nc");
+    answer(striate(["generate", "-k", "netcdf4", text(&cdl), text(&changed)]), "generate");
+    let output = striate(["compare", text(&source), text(&changed)]).output().unwrap();
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    for due in ["variable 'skies': 1 of 6 values differ", "variable 'wholes': 1 of 3 values differ"]
+    {
+        assert!(told.contains(due), "{told}");
+    }
 }
 
 #[test]

@@ -69,9 +69,6 @@ fn check_variable(file: &FileDefinition, variable: &VariableDefinition) -> Resul
         }
         _ => {}
     }
-    if variable.datatype.has_descriptors() && !variable.filters.is_empty() {
-        return refuse(Structure::FilterPipeline, "cannot be used for values of variable length");
-    }
     Ok(())
 }
 

@@ -30,7 +30,16 @@ pub(super) fn compare(first: &Header, second: &Header, data_only: bool) -> Vec<D
                 found.extend(difference(what, lens));
             },
         );
-        attributes("attribute", (&first.attributes, &second.attributes), &mut found);
+        let texts = |header: &Header| -> Vec<(String, String)> {
+            let types = user_types(header);
+            types.map(|of| (header.type_name(of), header.type_text(of))).collect()
+        };
+        by_name((&texts(first), &texts(second)), |(name, _)| name, &mut |name, one, other| {
+            let texts = (one.map(|(_, text)| text.clone()), other.map(|(_, text)| text.clone()));
+            found.extend(difference(format!("type '{name}'"), texts));
+        });
+        let lists = (&first.attributes[..], &second.attributes[..]);
+        attributes("attribute", (first, second), lists, &mut found);
     }
     by_name(
         (&first.variables, &second.variables),
@@ -39,12 +48,13 @@ pub(super) fn compare(first: &Header, second: &Header, data_only: bool) -> Vec<D
             let what = format!("variable '{name}'");
             let (Some(one), Some(other)) = (one, other) else {
                 if !data_only {
-                    let types = (one.map(kind), other.map(kind));
+                    let types =
+                        (one.map(|one| kind(first, one)), other.map(|other| kind(second, other)));
                     found.extend(difference(what, types));
                 }
                 return;
             };
-            let types = (Some(kind(one)), Some(kind(other)));
+            let types = (Some(kind(first, one)), Some(kind(second, other)));
             found.extend(difference(format!("{what}, type"), types));
             let shapes = if data_only {
                 (Some(lens(first, one)), Some(lens(second, other)))
@@ -54,16 +64,22 @@ pub(super) fn compare(first: &Header, second: &Header, data_only: bool) -> Vec<D
             found.extend(difference(format!("{what}, shape"), shapes));
             if !data_only {
                 let what = format!("{what}, attribute");
-                attributes(&what, (&one.attributes, &other.attributes), &mut found);
+                let lists = (&one.attributes[..], &other.attributes[..]);
+                attributes(&what, (first, second), lists, &mut found);
             }
         },
     );
     found
 }
 
-fn attributes(what: &str, lists: (&[Attribute], &[Attribute]), found: &mut Vec<Difference>) {
+fn attributes(
+    what: &str,
+    (first, second): (&Header, &Header),
+    lists: (&[Attribute], &[Attribute]),
+    found: &mut Vec<Difference>,
+) {
     by_name(lists, |attribute| &attribute.name, &mut |name, one, other| {
-        if one.map(whole) == other.map(whole) {
+        if one.map(|one| whole(first, one)) == other.map(|other| whole(second, other)) {
             return;
         }
         let text = |attribute: &Attribute| {
@@ -74,13 +90,18 @@ fn attributes(what: &str, lists: (&[Attribute], &[Attribute]), found: &mut Vec<D
                 cut(&cdl::values(values))
             }
         };
-        let (first, second) = (one.map(text), other.map(text));
-        found.push(Difference::Definition { what: format!("{what} '{name}'"), first, second });
+        let (one, other) = (one.map(text), other.map(text));
+        let what = format!("{what} '{name}'");
+        found.push(Difference::Definition { what, first: one, second: other });
     });
 }
 
 /// All there is to an attribute but which NaN a NaN is.
-fn whole(attribute: &Attribute) -> (Type, Vec<u8>) {
+fn whole(header: &Header, attribute: &Attribute) -> (String, Vec<u8>) {
+    if let Values::Stored(stored) = &attribute.values {
+        let shown: Vec<String> = (0..stored.len()).map(|number| stored.shown(number)).collect();
+        return (header.type_text(stored.of), shown.join(", ").into_bytes());
+    }
     let values = match &attribute.values {
         Values::Float(list) => {
             let one = |value: &f32| if value.is_nan() { f32::NAN } else { *value };
@@ -92,7 +113,7 @@ fn whole(attribute: &Attribute) -> (Type, Vec<u8>) {
         }
         other => other.clone(),
     };
-    (values.external(), values.to_bytes())
+    (values.external().to_string(), values.to_bytes())
 }
 
 /// What is done with a name, and what has it in the first and in the second.
@@ -121,8 +142,13 @@ fn difference(
     (first != second).then_some(Difference::Definition { what, first, second })
 }
 
-fn kind(variable: &Variable) -> String {
-    variable.external.to_string()
+fn kind(header: &Header, variable: &Variable) -> String {
+    header.type_name(variable.external)
+}
+
+/// The types that users defined.
+fn user_types(header: &Header) -> impl Iterator<Item = Type> + use<'_> {
+    header.user_type_ids().map(Type::from)
 }
 
 /// The dimensions with their names; for the lengths, they speak themselves.

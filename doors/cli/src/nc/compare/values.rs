@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 
 use indicatif::ProgressBar;
 use serde::{Deserialize, Serialize};
-use striate_array::format::Header;
+use striate_array::format::{Header, StoredValues};
 use striate_array::{ArrayError, Dataset, Slab, SlabBatches, Values, VariableId, cdl};
 use striate_comm::{Comm, agree};
 
@@ -16,6 +16,9 @@ use crate::{CommandError, ranks};
 
 /// Bytes of a variable that a rank has in memory.
 const PART: u64 = 8 << 20;
+
+/// Bytes that a value of variable length is taken to have at least.
+const LONG: u64 = 256;
 
 /// How far numbers that are the same may be apart.
 #[derive(Clone, Copy, Debug, Default)]
@@ -113,10 +116,14 @@ fn pairs(header: &Header, first: &Dataset, second: &Dataset) -> Vec<Pair> {
     for (variable, id) in header.variables.iter().zip(first.variables()) {
         let Ok(other) = second.variable(&variable.name) else { continue };
         let shape = first.shape(id);
-        let same_type = second.header().variables[other.index()].external == variable.external;
+        let of_other = second.header().variables[other.index()].external;
+        let same_type = header.type_text(variable.external) == second.header().type_text(of_other);
         if same_type && second.shape(other) == shape {
             let element = variable.external.size();
-            let (most, name) = (PART / element, variable.name.clone());
+            // Nobody knows how long values of variable length are before they are read.
+            let is_variable = header.has_variable_length(variable.external);
+            let in_memory = if is_variable { element.max(LONG) } else { element };
+            let (most, name) = ((PART / in_memory).max(1), variable.name.clone());
             pairs.push(Pair { name, shape, most, element, ids: [id, other] });
         }
     }
@@ -232,6 +239,7 @@ fn difference(first: &Values, second: &Values, tolerance: Tolerance) -> Found {
                     });
                     Found { largest: None, largest_relative: None, ..found }
                 }
+                (Values::Stored(one), Values::Stored(other)) => stored_difference(one, other),
                 $((Values::$variant(one), Values::$variant(other)) => {
                     difference_of(one, other, tolerance, |value| Values::$variant(vec![value]))
                 })+
@@ -241,6 +249,22 @@ fn difference(first: &Values, second: &Values, tolerance: Tolerance) -> Found {
         };
     }
     each!(Byte, Short, Int, Float, Double, UByte, UShort, UInt, Int64, UInt64)
+}
+
+/// Strings and elements of types of users are the same or not.
+fn stored_difference(first: &StoredValues, second: &StoredValues) -> Found {
+    let mut found = Found::default();
+    for place in 0..first.len().min(second.len()) {
+        let (one, other) = (first.shown(place), second.shown(place));
+        if one == other {
+            continue;
+        }
+        if found.differing == 0 {
+            (found.place, found.first, found.second) = (place as u64, one, other);
+        }
+        found.differing += 1;
+    }
+    found
 }
 
 fn difference_of<T: Distance>(

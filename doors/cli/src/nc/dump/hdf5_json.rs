@@ -266,6 +266,9 @@ pub(in crate::nc) fn number_values(values: &Values) -> Vec<Value> {
         Values::UInt(list) => list.iter().copied().map(Value::from).collect(),
         Values::Int64(list) => list.iter().copied().map(Value::from).collect(),
         Values::UInt64(list) => list.iter().copied().map(Value::from).collect(),
+        Values::Stored(stored) => {
+            (0..stored.len()).map(|number| stored.shown(number).into()).collect()
+        }
     }
 }
 

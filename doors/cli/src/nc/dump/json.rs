@@ -207,6 +207,13 @@ pub(super) fn add_numbers<L: serde::ser::SerializeSeq>(
     macro_rules! add {
         ($($variant:ident),+) => {
             match values {
+                Values::Stored(stored) => match stored.texts() {
+                    Some(texts) => texts.iter().take(most).try_for_each(|text| {
+                        list.serialize_element(&String::from_utf8_lossy(text))
+                    }),
+                    None => (0..stored.len().min(most))
+                        .try_for_each(|number| list.serialize_element(&stored.shown(number))),
+                },
                 $(Values::$variant(all) => {
                     all.iter().take(most).try_for_each(|value| list.serialize_element(value))
                 })+

@@ -131,6 +131,7 @@ fn put(
             ($($variant:ident),+) => {
                 match &values {
                     Values::Char(list) => data.put(id, &slab, Char::slice(list)),
+                    Values::Stored(list) => data.put_elements(id, &slab, &list.elements),
                     $(Values::$variant(list) => data.put(id, &slab, list),)+
                 }
             };
