@@ -95,7 +95,7 @@ impl Dataset {
 
     /// Whether this rank has taken space of which the others do not know: before anything else
     /// gets space, they must.
-    fn has_arenas(&self) -> bool {
+    pub(super) fn has_arenas(&self) -> bool {
         self.state.netcdf4.as_ref().is_some_and(|netcdf4| netcdf4.deferred.has_arenas())
     }
 

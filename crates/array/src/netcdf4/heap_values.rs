@@ -112,8 +112,11 @@ impl Dataset {
             blocks.extend(write.blocks(size).into_iter().map(|block| (number, block)));
             in_place |= netcdf4.is_in_place(variable);
         }
-        let own = [blocks.len() as u64, u64::from(in_place)];
-        let ((), [rounds, in_place]) = self.state.agree_with_max(Ok(()), own)?;
+        let own = [blocks.len() as u64, u64::from(in_place), u64::from(self.has_arenas())];
+        let ((), [rounds, in_place, arenas]) = self.state.agree_with_max(Ok(()), own)?;
+        if arenas > 0 && rounds > 0 {
+            self.settle()?;
+        }
         let mut descriptors: Vec<Vec<u8>> = all.iter().map(|_| Vec::new()).collect();
         for round in 0..rounds as usize {
             let encoded = match blocks.get(round) {
