@@ -107,6 +107,18 @@ fn resolve_layouts(header: &mut Header, options: &Options) -> Result<(), ArrayEr
     Ok(())
 }
 
+/// An error if variables cannot be stored as the program wants. Pure.
+pub(crate) fn check_layouts(header: &Header, options: &Options) -> Result<(), ArrayError> {
+    header.variables.iter().try_for_each(|variable| layout_of(header, variable, options).map(drop))
+}
+
+/// Applies changed attributes, which the next commit writes. All ranks have the same.
+pub(crate) fn write_attributes(state: &mut FileState) -> Result<(), ArrayError> {
+    let (definition, _) = file_definition(state);
+    let Some(netcdf4) = &mut state.netcdf4 else { return Ok(()) };
+    netcdf4.plan.redefine(definition).map_err(|error| hdf5_error(&state.file, error))
+}
+
 fn layout_of(
     header: &Header,
     variable: &Variable,
@@ -314,7 +326,7 @@ fn attribute_definition(attribute: &Attribute) -> AttributeDefinition {
 }
 
 /// The values of an attribute of a file; `None` if a dataset cannot represent them.
-pub(super) fn attribute_values(attribute: &AttributeDefinition) -> Option<Values> {
+pub(crate) fn attribute_values(attribute: &AttributeDefinition) -> Option<Values> {
     if let Class::VariableString { .. } = attribute.datatype.class {
         // One string is a text.
         let is_one = attribute.dataspace.elements() == Some(1);
