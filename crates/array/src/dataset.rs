@@ -82,11 +82,6 @@ impl Dataset {
         let path = path.as_ref().to_path_buf();
         let partitioning = Partitioning::of_rank_0(comm.as_ref(), &options.partitioning)?;
         let options = &Options { partitioning, ..options.clone() };
-        if options.partitioning.enabled && format.is_hdf5() {
-            let what = "partitioned dataset".into();
-            let reason = format!("{format} files are not divided into partitions; CDF-5 is");
-            return Err(ArrayError::Definition { what, reason });
-        }
         if options.partitioning.enabled {
             return create::begin(comm, path, format, options);
         }
@@ -119,13 +114,10 @@ impl Dataset {
         let mut file = File::open(comm, &path, mode.file_mode(), &options.hints)?;
         let mut definitions = read_definitions(&mut file, UnfinishedFile::Refuse)?;
         let mut state = FileState::new(file, path, definitions.take_header(), options, mode)?;
-        match definitions {
-            FileDefinitions::Classic(_) => open::open(state, options),
-            FileDefinitions::Netcdf4(opened) => {
-                opened.install(&mut state, options)?;
-                Ok(Self::new(state, options.clone()))
-            }
+        if let FileDefinitions::Netcdf4(opened) = definitions {
+            opened.install(&mut state, options)?;
         }
+        open::open(state, options)
     }
 
     /// What is in a netCDF-4 or HDF5 file and not in the dataset: the path of each object, and why.

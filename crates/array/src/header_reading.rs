@@ -8,7 +8,7 @@ use striate_file::File;
 use crate::ArrayError;
 use crate::file_state::agree_among;
 use crate::format::{DecodeError, Format, Header, Problem};
-use crate::netcdf4::{self, OpenedNetcdf4};
+use crate::netcdf4::{self, OpenedNetcdf4, Superblock};
 
 /// Longer headers are not read: no program writes them, and a header is held in memory.
 const LONGEST_HEADER: u64 = 1 << 30;
@@ -101,8 +101,21 @@ pub(crate) fn read_definitions(
     file: &mut File,
     unfinished: UnfinishedFile,
 ) -> Result<FileDefinitions, ArrayError> {
+    read_definitions_with(file, unfinished, None)
+}
+
+/// The same, with a superblock of rank 0 in the place of the one in the file. Collective.
+pub(crate) fn read_definitions_with(
+    file: &mut File,
+    unfinished: UnfinishedFile,
+    superblock: Option<&Superblock>,
+) -> Result<FileDefinitions, ArrayError> {
     let comm = Arc::clone(file.comm());
-    let read = if comm.rank() == 0 { read_on_rank_0(file, unfinished).map(Some) } else { Ok(None) };
+    let read = if comm.rank() == 0 {
+        read_on_rank_0(file, unfinished, superblock).map(Some)
+    } else {
+        Ok(None)
+    };
     let found = agree_among(comm.as_ref(), read)?;
     let (found, mut bytes) =
         found.map_or((None, Vec::new()), |(found, bytes)| (Some(found), bytes));
@@ -128,11 +141,12 @@ pub(crate) fn read_definitions(
 fn read_on_rank_0(
     file: &mut File,
     unfinished: UnfinishedFile,
+    superblock: Option<&Superblock>,
 ) -> Result<(FileDefinitions, Vec<u8>), ArrayError> {
     let name = file.name();
     let file_len = file.size()?;
     if netcdf4::is_hdf5(file, file_len)? {
-        let (opened, bytes) = netcdf4::read_metadata(file)?;
+        let (opened, bytes) = netcdf4::read_metadata(file, superblock)?;
         return Ok((FileDefinitions::Netcdf4(Box::new(opened)), bytes));
     }
     let read = read_growing(file_len, unfinished, |offset, bytes| {

@@ -21,6 +21,7 @@ mod definition;
 mod growth;
 mod heap_values;
 mod open;
+mod replaced_attributes;
 mod stored_chunks;
 mod user_types;
 
@@ -45,10 +46,15 @@ use crate::{ArrayError, Options};
 /// Bytes of decoded chunks that are kept.
 const CHUNK_CACHE: u64 = 64 << 20;
 
-pub(crate) use commit::finish;
-pub(crate) use definition::{define, definition_lines};
+pub(crate) use commit::{PreparedCommit, SUPERBLOCK, complete, finish, is_due, prepare};
+pub(crate) use definition::{
+    attribute_values, check_layouts, define, definition_lines, write_attributes,
+};
 pub(crate) use heap_values::HeapWrite;
-pub(crate) use open::{OpenedNetcdf4, decode_metadata, is_hdf5, read_metadata};
+pub(crate) use open::{
+    OpenedNetcdf4, Superblock, decode_metadata, header_of_local_file, is_hdf5, read_metadata,
+};
+pub(crate) use replaced_attributes::replace_attributes;
 pub(crate) use user_types::fits;
 
 /// A file that is netCDF-4, in data mode.
@@ -112,6 +118,22 @@ impl Netcdf4State {
         }
     }
 
+    /// The same for another handle of the file, by which one rank accesses it.
+    pub(crate) fn replica(&self, options: &Options) -> Self {
+        let mut replica =
+            Self::new(self.plan.clone(), self.numbers.clone(), self.fills.clone(), options);
+        replica.read_only.clone_from(&self.read_only);
+        replica
+    }
+
+    /// Reorders the variables: the first one becomes the one that was number `order[0]`, and so on;
+    /// those that are not in the order are not shown any more.
+    pub(crate) fn reorder(&mut self, order: &[usize]) {
+        self.numbers = order.iter().map(|&variable| self.numbers[variable]).collect();
+        self.pipelines = order.iter().map(|&variable| self.pipelines[variable].clone()).collect();
+        self.fills = order.iter().map(|&variable| self.fills[variable].clone()).collect();
+    }
+
     fn placement(&self, variable: usize) -> Option<&VariablePlacement> {
         self.plan.placement(*self.numbers.get(variable)?)
     }
@@ -132,7 +154,7 @@ impl Netcdf4State {
     /// Whether elements of a variable are not where a formula says, and are accessed chunk by
     /// chunk: those with filters, and some of files of others. A variable in its header, or
     /// without a place yet, counts as one chunk.
-    fn has_index(&self, variable: usize) -> bool {
+    pub(crate) fn has_index(&self, variable: usize) -> bool {
         match self.placement(variable) {
             Some(VariablePlacement::Chunked(chunks)) => !chunks.is_computed(),
             Some(VariablePlacement::Contiguous { address, size }) => address.is_none() && *size > 0,

@@ -10,21 +10,28 @@
 //! collective  ──► ExchangePlan    rounds, and what moves in each                exchange_plan.rs
 //!             ──► RoundMessage    the messages of a round                       round_messages.rs
 //! independent ──► handles         of a rank's own                               independent.rs
+//!             ──► deferred_pieces what waits for the next collective call      deferred_pieces.rs
 //! either      ──► PartitionPiece  bytes of hyperslabs, read and written         partition_io.rs
 //! sync        ──► coordinates     copied from the master into the partitions    coordinates.rs
 //! first sync  ──► publish         the master is renamed when all is durable     publish.rs
+//! netCDF-4    ──► commit          all files change as one                       commit.rs
+//!             ──► arrangement     the order in a file, and in requests          arrangement.rs
+//!             ──► stored_storage  how divided variables are stored              stored_storage.rs
 //! a name      ──► DatasetFiles    all files, removed and renamed as one         dataset_files.rs
 //!             ──► OwnershipClaim  the master that a partition belongs to        ownership.rs
 //! sub-files of PnetCDF, read-only                                               subfiles.rs
 //! ```
 //!
-//! All files are valid netCDF files of the same format. A partition is a plain [`Dataset`] of the
+//! All files are valid netCDF files of the same format, classic or netCDF-4. A partition is a plain [`Dataset`] of the
 //! ranks of its group, so that all code for datasets applies to partitions; only its number of
 //! records is set from here.
 
+mod arrangement;
+mod commit;
 mod coordinates;
 pub(crate) mod create;
 mod dataset_files;
+mod deferred_pieces;
 mod exchange;
 mod exchange_plan;
 mod file_names;
@@ -43,6 +50,7 @@ mod request;
 mod round_messages;
 mod scheme;
 mod selection;
+mod stored_storage;
 mod subfiles;
 mod target_selection;
 #[cfg(test)]
@@ -68,7 +76,10 @@ pub use rename::IfExists;
 
 use crate::file_state::{RecordInfo, agree_among};
 use crate::format::Header;
+use crate::netcdf4::PreparedCommit;
 use crate::{ArrayError, Dataset};
+use commit::DecidedCommit;
+use deferred_pieces::DeferredPiece;
 use groups::Groups;
 use headers::{MasterReference, PartitionSize, PartitionTable};
 use scheme::PartitionScheme;
@@ -117,6 +128,22 @@ pub struct PartitionStats {
 pub(crate) struct OpenPartition {
     pub(crate) index: usize,
     pub(crate) data: Dataset,
+    /// A commit that lacks its superblock, while all files are committed.
+    prepared: Option<PreparedCommit>,
+}
+
+impl OpenPartition {
+    const fn new(index: usize, data: Dataset) -> Self {
+        Self { index, data, prepared: None }
+    }
+}
+
+/// A partition that a rank accesses by itself.
+#[derive(Debug)]
+pub(crate) struct IndependentHandle {
+    pub(crate) data: Dataset,
+    /// The state of the partition that it knows ([`Partitioned::state_of`]).
+    state: u64,
 }
 
 /// The state of a partitioned dataset in addition to that of its master.
@@ -145,7 +172,19 @@ pub(crate) struct Partitioned {
     /// The open partitions of this rank's group.
     pub(crate) own: Vec<OpenPartition>,
     /// Handles of partitions for independent access by this rank.
-    pub(crate) independent: BTreeMap<usize, Dataset>,
+    pub(crate) independent: BTreeMap<usize, IndependentHandle>,
+    /// Independent writes to chunks of netCDF-4 partitions that all ranks carry out together.
+    deferred: Vec<DeferredPiece>,
+    /// Commits of netCDF-4 partitions that the master has decided, as they were when the dataset
+    /// was opened.
+    decided: Vec<DecidedCommit>,
+    /// How often the state of each netCDF-4 partition was committed.
+    commits: Vec<u64>,
+    /// How often the state of the own netCDF-4 partitions has changed.
+    changes: u64,
+    /// Whether chunks of netCDF-4 partitions were written whose places only their groups know
+    /// until the next commit.
+    has_uncommitted_chunks: bool,
     pub(crate) infos: Vec<PartitionInfo>,
     /// Whether coordinate variables may have changed since they were copied to the partitions, as
     /// far as this rank knows.
@@ -164,7 +203,7 @@ impl Partitioned {
     pub(crate) fn set_records(&mut self, records: u64) {
         self.stale_coordinates |= records != self.logical.records;
         self.logical.records = records;
-        let opened = self.independent.values_mut();
+        let opened = self.independent.values_mut().map(|handle| &mut handle.data);
         for part in self.own.iter_mut().map(|part| &mut part.data).chain(opened) {
             part.state.header.records = records;
         }
@@ -237,13 +276,15 @@ impl Partitioned {
     }
 
     pub(crate) fn stats(&self) -> Stats {
-        let own = self.own.iter().map(|part| &part.data).chain(self.independent.values());
+        let independent = self.independent.values().map(|handle| &handle.data);
+        let own = self.own.iter().map(|part| &part.data).chain(independent);
         own.map(|data| data.state.file.stats()).sum()
     }
 
     /// Closes the partitions. Collective in the group.
     pub(crate) fn close(self) -> Result<(), ArrayError> {
-        let own = self.own.into_iter().map(|part| part.data).chain(self.independent.into_values());
+        let independent = self.independent.into_values().map(|handle| handle.data);
+        let own = self.own.into_iter().map(|part| part.data).chain(independent);
         own.map(|data| data.state.file.close().map_err(ArrayError::from)).fold(Ok(()), Result::and)
     }
 

@@ -14,7 +14,8 @@ use model::{Draw, Expected, MemoryForm, RankSlab, TestNumber, each_index, letter
 use striate_array::format::{ByteOrder, Header, Values};
 use striate_array::value::{Conversion, InRange, Kind};
 use striate_array::{
-    ArrayError, Char, Dataset, Format, OpenMode, Options, Owner, Pending, Type, VariableId,
+    ArrayError, Char, Dataset, Format, OpenMode, Options, Owner, PartitionInfo, Pending, Type,
+    VariableId,
 };
 use striate_comm::{Comm, Threads};
 
@@ -35,6 +36,8 @@ struct CaseState {
     model: Vec<Expected>,
     op: u64,
     netcdf4: bool,
+    /// Whether partitions have to be synced before they are accessed independently.
+    sync_first: bool,
 }
 
 /// The call that transfers data.
@@ -138,6 +141,13 @@ fn hash(op: u64, index: &[u64]) -> u64 {
 }
 
 impl CaseState {
+    /// Makes new elements in partitions of netCDF-4 known to ranks of other groups.
+    fn before(&self, data: &mut Dataset, call: TransferCall) -> Result<(), ArrayError> {
+        let alone =
+            matches!(call, TransferCall::Independent | TransferCall::NonblockingIndependent);
+        if alone && self.sync_first { data.sync() } else { Ok(()) }
+    }
+
     /// Draws the accesses of all ranks to a variable.
     fn draw_parts(&mut self, variable: usize, may_grow: bool) -> Vec<RankSlab> {
         let expected = &self.model[variable];
@@ -159,6 +169,7 @@ impl CaseState {
     fn put(&mut self, data: &mut Dataset) -> Result<(), ArrayError> {
         self.op += 1;
         let call = self.draw.pick(&CALLS);
+        self.before(data, call)?;
         let how_many = if matches!(call, TransferCall::Collective | TransferCall::Independent) {
             1
         } else {
@@ -239,6 +250,7 @@ impl CaseState {
     fn get(&mut self, data: &mut Dataset) -> Result<(), ArrayError> {
         self.op += 1;
         let call = self.draw.pick(&CALLS);
+        self.before(data, call)?;
         let how_many = if matches!(call, TransferCall::Collective | TransferCall::Independent) {
             1
         } else {
@@ -448,8 +460,9 @@ fn divide(define: &mut striate_array::Definition, draw: &mut Draw) -> Result<(),
     for variable in define.variables() {
         let header = define.header();
         let known = &header.variables[variable.index()];
-        let first = usize::from(header.is_record(known));
-        let choices: Vec<usize> = (first..known.dimensions.len()).collect();
+        let is_fixed =
+            |&at: &usize| !header.dimensions[known.dimensions[at] as usize].is_unlimited();
+        let choices: Vec<usize> = (0..known.dimensions.len()).filter(is_fixed).collect();
         if choices.is_empty() || draw.chance(50) {
             continue;
         }
@@ -476,6 +489,7 @@ fn run(comm: &Arc<dyn Comm>, case: &Case) -> Result<Vec<Expected>, ArrayError> {
         model: Vec::new(),
         op: 0,
         netcdf4: case.netcdf4,
+        sync_first: case.netcdf4 && case.options.partitioning.enabled,
     };
     let mut data = create(comm, case, &mut state)?;
     state.log(|| format!("{:?}", data.header()));
@@ -541,7 +555,7 @@ fn compare(found: &[i64], expected: &Expected, what: &str) {
 
 /// Reads everything by the offsets of the headers, byte by byte, each element from the file that
 /// has it. Returns the number of partitions.
-fn read_parts(path: &Path, model: &[Expected]) -> usize {
+fn read_parts(path: &Path, model: &[Expected], netcdf4: bool) -> usize {
     let infos = Threads::new(1)
         .try_run(|comm| {
             let data = Dataset::open(&comm, path, OpenMode::ReadOnly, &Options::default())?;
@@ -552,9 +566,15 @@ fn read_parts(path: &Path, model: &[Expected]) -> usize {
         .unwrap()
         .remove(0);
     let Some(infos) = infos else {
-        read_plainly(path, model);
+        if !netcdf4 {
+            read_plainly(path, model);
+        }
         return 0;
     };
+    if netcdf4 {
+        read_netcdf4_parts(path, &infos, model);
+        return infos.len();
+    }
     let read = |path: &Path| {
         let bytes = std::fs::read(path).unwrap();
         let violations = striate_array::format::validate(&bytes, bytes.len() as u64);
@@ -594,6 +614,44 @@ fn read_parts(path: &Path, model: &[Expected]) -> usize {
         compare(&found, expected, "in its file");
     }
     infos.len()
+}
+
+/// Reads every partition as a file of its own, and the master.
+fn read_netcdf4_parts(path: &Path, infos: &[PartitionInfo], model: &[Expected]) {
+    let whole = |path: &Path| {
+        let opened = Threads::new(1).try_run(|comm| {
+            let mut data = Dataset::open_raw(&comm, path, &Options::default())?;
+            let mut all = std::collections::HashMap::new();
+            for variable in data.variables() {
+                let name = data.header().variables[variable.index()].name.clone();
+                let values = as_numbers(&data.values(variable, &striate_array::Slab::all())?);
+                all.insert(name, (data.shape(variable), values));
+            }
+            data.close()?;
+            Ok::<_, ArrayError>(all)
+        });
+        opened.unwrap().remove(0)
+    };
+    let master = whole(path);
+    let parts: Vec<_> = infos.iter().map(|info| whole(&info.file)).collect();
+    for (number, expected) in model.iter().enumerate() {
+        let mut found = Vec::new();
+        for index in each_index(&expected.shape) {
+            let (mut own, mut file) = (index.clone(), &master);
+            for (part, info) in parts.iter().zip(infos) {
+                for range in info.variables.iter().filter(|range| range.variable == number) {
+                    if range.indices.contains(&index[range.dimension]) {
+                        own[range.dimension] -= range.indices.start;
+                        file = part;
+                    }
+                }
+            }
+            let (shape, values) = &file[&expected.name];
+            let at = own.iter().zip(shape).fold(0, |at, (&i, &len)| at * len + i);
+            found.push(values[at as usize]);
+        }
+        compare(&found, expected, "in its file");
+    }
 }
 
 /// Reads everything by the offsets of the header, byte by byte.
@@ -701,18 +759,18 @@ fn partitioned(draw: &mut Draw, directory: &Path) -> Options {
 }
 
 /// Runs a case as a partitioned dataset; returns its number of partitions.
-fn check_partitioned(seed: u64) -> usize {
+fn check_partitioned(seed: u64, netcdf4: bool) -> usize {
     let directory = tempfile::tempdir().unwrap();
     let mut draw = Draw::new(seed.wrapping_mul(79));
     let ranks = 1 + draw.below(8);
     let options = partitioned(&mut draw, directory.path());
     let path = directory.path().join("data.nc");
-    let case = Case { seed, path, ranks, options, netcdf4: false };
+    let case = Case { seed, path, ranks, options, netcdf4 };
     let outcome = std::panic::catch_unwind(|| {
         let models = Threads::new(case.ranks as usize)
             .try_run(|comm| run(&comm, &case))
             .unwrap_or_else(|error| panic!("{error}"));
-        let count = read_parts(&case.path, &models[0]);
+        let count = read_parts(&case.path, &models[0], netcdf4);
         let others = 1 + draw.clone().below(8) as usize;
         Threads::new(others)
             .try_run(|comm| read_back(&comm, &case.path, &models[0]))
@@ -752,8 +810,16 @@ fn on_netcdf4_files() {
 #[test]
 fn on_partitions() {
     let mut counts = [0; 8];
-    each_case(4, |seed| counts[check_partitioned(seed)] += 1);
+    each_case(4, |seed| counts[check_partitioned(seed, false)] += 1);
     println!("cases by number of partitions: {counts:?}");
+}
+
+#[test]
+fn on_netcdf4_partitions() {
+    let mut counts = [0; 8];
+    each_case(8, |seed| counts[check_partitioned(seed, true)] += 1);
+    println!("cases by number of partitions: {counts:?}");
+    assert!(counts[2..].iter().sum::<usize>() > counts[0] || counts.iter().sum::<usize>() < 10);
 }
 
 #[test]
@@ -801,14 +867,14 @@ mod processes {
                 let options =
                     if in_parts { partitioned(&mut draw, &directory) } else { options(&mut draw) };
                 let (path, ranks) = (directory.join("data.nc"), comm.size() as u64);
-                let netcdf4 = seed % 3 == 1;
+                let netcdf4 = seed % 3 == 1 || seed % 6 == 3;
                 let case = Case { seed, path, ranks, options, netcdf4 };
                 let model = run(&comm, &case).unwrap_or_else(|error| panic!("{seed}: {error}"));
                 read_back(&comm, &case.path, &model)?;
                 comm.barrier()?;
                 if comm.rank() == 0 {
                     if in_parts {
-                        read_parts(&case.path, &model);
+                        read_parts(&case.path, &model, netcdf4);
                     } else if !netcdf4 {
                         read_plainly(&case.path, &model);
                     }

@@ -54,7 +54,7 @@ Examples:
 
 Files are paths or URLs of files on servers (see 'striate fs --help'). NetCDF-4 files and other HDF5 files
 are shown as a whole (header, dump, info, index, validate); copy and compare take those whose variables
-are numbers and characters, and partitions are classic files.")]
+are numbers and characters.")]
 pub(crate) struct NcArgs {
     #[command(subcommand)]
     command: NcCommand,

@@ -43,17 +43,17 @@ impl Dataset {
             });
         }
         self.check_growth(needed)?;
-        let (accesses, divided) = split(accesses);
+        let (accesses, stored, divided) = self.split(accesses);
         let plan = AccessPlan::new(&accesses)?;
         let queues = self.request_queues(&divided)?;
         self.write(&accesses, IoMode::Independent, &plan)?;
-        if self.state.netcdf4.is_some() {
-            self.put_stored_independent(&divided)?;
-        } else {
-            self.put_divided_independent(&divided, &queues)?;
+        if !stored.is_empty() {
+            self.put_stored_independent(&stored)?;
         }
+        self.put_divided_independent(&divided, &queues)?;
         self.set_records(self.header().records.max(needed));
         self.check_range(range_flags(&accesses, WriteStream::all_in_range))
+            .and(self.check_range(range_flags(&stored, WriteStream::all_in_range)))
             .and(self.check_range(range_flags(&divided, WriteStream::all_in_range)))
     }
 
@@ -66,16 +66,16 @@ impl Dataset {
         for access in &mut accesses {
             self.place_read(access)?;
         }
-        let (mut accesses, mut divided) = split(accesses);
+        let (mut accesses, mut stored, mut divided) = self.split(accesses);
         let plan = AccessPlan::new(&accesses)?;
         let queues = self.request_queues(&divided)?;
         self.read(&mut accesses, IoMode::Independent, &plan)?;
-        if self.state.netcdf4.is_some() {
-            self.get_stored(&mut divided)?;
-        } else {
-            self.get_divided_independent(&mut divided, &queues)?;
+        if !stored.is_empty() {
+            self.get_stored(&mut stored)?;
         }
+        self.get_divided_independent(&mut divided, &queues)?;
         self.check_range(range_flags(&accesses, ReadStream::all_in_range))
+            .and(self.check_range(range_flags(&stored, ReadStream::all_in_range)))
             .and(self.check_range(range_flags(&divided, ReadStream::all_in_range)))
     }
 
@@ -88,17 +88,19 @@ impl Dataset {
         let known = self.header().records;
         let needed = records(accesses.as_deref().unwrap_or_default()).max(known);
         let planned = self.planned(accesses).map(|planned| planned.with_records(needed));
-        let PlannedAccesses { plan, accesses, divided, queues } = self.agreed(planned)?;
-        let CallFigures { records, may_be_out_of_range, divided: any_divided, deferred, .. } =
-            plan.figures;
+        let PlannedAccesses { plan, accesses, stored, divided, queues } = self.agreed(planned)?;
+        let CallFigures { records, may_be_out_of_range, deferred, .. } = plan.figures;
+        let CallFigures { stored: any_stored, divided: any_divided, .. } = plan.figures;
         self.make_records(records)?;
         self.write(&accesses, IoMode::Collective, &plan)?;
-        if any_divided && self.state.netcdf4.is_some() {
+        if any_stored {
             if deferred > 0 {
                 self.settle()?;
             }
-            self.put_stored(&divided)?;
-        } else if any_divided {
+            self.put_stored(&stored)?;
+        }
+        if any_divided {
+            self.flush_deferred_pieces()?;
             self.put_divided(&divided, &queues)?;
         }
         self.set_records(records);
@@ -106,6 +108,7 @@ impl Dataset {
         self.state_records()?;
         let in_range = self
             .check_range(range_flags(&accesses, WriteStream::all_in_range))
+            .and(self.check_range(range_flags(&stored, WriteStream::all_in_range)))
             .and(self.check_range(range_flags(&divided, WriteStream::all_in_range)));
         if may_be_out_of_range { self.state.agree(in_range) } else { in_range }
     }
@@ -120,17 +123,20 @@ impl Dataset {
             Ok(accesses)
         });
         let planned = self.planned(accesses);
-        let PlannedAccesses { plan, mut accesses, mut divided, queues } = self.agreed(planned)?;
-        let CallFigures { may_be_out_of_range, divided: any_divided, .. } = plan.figures;
+        let PlannedAccesses { plan, mut accesses, mut stored, mut divided, queues } =
+            self.agreed(planned)?;
+        let CallFigures { may_be_out_of_range, .. } = plan.figures;
         self.read(&mut accesses, IoMode::Collective, &plan)?;
-        if any_divided && self.state.netcdf4.is_some() {
-            let read = self.get_stored(&mut divided);
+        if plan.figures.stored {
+            let read = self.get_stored(&mut stored);
             self.state.agree(read)?;
-        } else if any_divided {
+        }
+        if plan.figures.divided {
             self.get_divided(&mut divided, &queues)?;
         }
         let in_range = self
             .check_range(range_flags(&accesses, ReadStream::all_in_range))
+            .and(self.check_range(range_flags(&stored, ReadStream::all_in_range)))
             .and(self.check_range(range_flags(&divided, ReadStream::all_in_range)));
         if may_be_out_of_range { self.state.agree(in_range) } else { in_range }
     }
@@ -141,13 +147,30 @@ impl Dataset {
     ) -> Result<PlannedAccesses<M>, ArrayError> {
         let accesses = accesses?;
         self.check_growth(records(&accesses))?;
-        let (accesses, divided) = split(accesses);
+        let (accesses, stored, divided) = self.split(accesses);
         let queues = self.request_queues(&divided)?;
         let mut plan = AccessPlan::new(&accesses)?;
-        plan.figures.may_be_out_of_range |= divided.iter().any(|access| access.may_be_out_of_range);
+        let mut others = stored.iter().chain(&divided);
+        plan.figures.may_be_out_of_range |= others.any(|access| access.may_be_out_of_range);
+        plan.figures.stored = !stored.is_empty();
         plan.figures.divided = !divided.is_empty();
         plan.figures.deferred = self.deferred_chunks();
-        Ok(PlannedAccesses { plan, accesses, divided, queues })
+        Ok(PlannedAccesses { plan, accesses, stored, divided, queues })
+    }
+
+    /// Accesses to places in the file, those to chunks that are stored as a whole, and those to
+    /// partitions.
+    fn split<M>(&self, accesses: Vec<Access<M>>) -> SplitAccesses<M> {
+        if accesses.iter().all(|access| access.hyperslab.is_none()) {
+            return (accesses, Vec::new(), Vec::new());
+        }
+        let (accesses, others): (Vec<_>, Vec<_>) =
+            accesses.into_iter().partition(|access| access.hyperslab.is_none());
+        let divides = |access: &Access<M>| {
+            self.partitioned.as_ref().is_some_and(|it| it.divides(access.variable))
+        };
+        let (divided, stored) = others.into_iter().partition(divides);
+        (accesses, stored, divided)
     }
 
     /// The planned accesses with the largest figures of all ranks. Collective.
@@ -167,17 +190,9 @@ impl Dataset {
         &self,
         pieces: Result<Vec<Access<M>>, ArrayError>,
         mode: IoMode,
-    ) -> Result<(AccessPlan, Vec<Access<M>>), ArrayError> {
-        let planned = pieces.and_then(|pieces| Ok((AccessPlan::new(&pieces)?, pieces)));
-        if mode == IoMode::Independent {
-            return planned;
-        }
-        let figures =
-            planned.as_ref().map_or_else(|_| CallFigures::default(), |(plan, _)| plan.figures);
-        let ((mut plan, pieces), largest) =
-            self.state.agree_with_max(planned, figures.to_words())?;
-        plan.figures = CallFigures::from_words(largest);
-        Ok((plan, pieces))
+    ) -> Result<PlannedAccesses<M>, ArrayError> {
+        let planned = self.planned(pieces);
+        if mode == IoMode::Independent { planned } else { self.agreed(planned) }
     }
 
     /// Writes pieces of a partition. An error of this rank is reported to the others by the caller.
@@ -186,8 +201,18 @@ impl Dataset {
         pieces: Result<Vec<Access<WriteStream<'_>>>, ArrayError>,
         mode: IoMode,
     ) -> Result<(), ArrayError> {
-        let (plan, pieces) = self.plan_pieces(pieces, mode)?;
-        self.write(&pieces, mode, &plan)
+        let pieces = pieces.and_then(|mut pieces| {
+            pieces.iter_mut().try_for_each(|piece| self.place_write(piece))?;
+            Ok(pieces)
+        });
+        let PlannedAccesses { plan, accesses, stored, .. } = self.plan_pieces(pieces, mode)?;
+        self.write(&accesses, mode, &plan)?;
+        match mode {
+            IoMode::Collective if plan.figures.stored => self.put_stored(&stored),
+            // What is written independently waits for a collective call.
+            IoMode::Independent if !stored.is_empty() => self.put_stored_independent(&stored),
+            _ => Ok(()),
+        }
     }
 
     /// Reads pieces of a partition.
@@ -196,8 +221,18 @@ impl Dataset {
         pieces: Result<Vec<Access<ReadStream<'_>>>, ArrayError>,
         mode: IoMode,
     ) -> Result<(), ArrayError> {
-        let (plan, mut pieces) = self.plan_pieces(pieces, mode)?;
-        self.read(&mut pieces, mode, &plan)
+        let pieces = pieces.and_then(|mut pieces| {
+            pieces.iter_mut().try_for_each(|piece| self.place_read(piece))?;
+            Ok(pieces)
+        });
+        let PlannedAccesses { plan, mut accesses, mut stored, .. } =
+            self.plan_pieces(pieces, mode)?;
+        self.read(&mut accesses, mode, &plan)?;
+        if !plan.figures.stored {
+            return Ok(());
+        }
+        let read = self.get_stored(&mut stored);
+        if mode == IoMode::Collective { self.state.agree(read) } else { read }
     }
 
     /// An error if a value was out of the range of its type.
@@ -373,7 +408,9 @@ struct CallFigures {
     overlapping: bool,
     /// Whether a value may turn out to be out of range.
     may_be_out_of_range: bool,
-    /// Whether partitions or stored chunks are accessed.
+    /// Whether chunks are accessed that are stored as a whole.
+    stored: bool,
+    /// Whether partitions are accessed.
     divided: bool,
     /// Stored chunks that were written independently and wait.
     deferred: u64,
@@ -381,21 +418,24 @@ struct CallFigures {
 
 impl CallFigures {
     /// As the numbers of a reduction.
-    const fn to_words(self) -> [u64; 7] {
-        let Self { records, combined, tiles, overlapping, may_be_out_of_range, divided, deferred } =
-            self;
-        let (overlapping, out_of_range) = (overlapping as u64, may_be_out_of_range as u64);
-        [records, combined, tiles, overlapping, out_of_range, divided as u64, deferred]
+    const fn to_words(self) -> [u64; 8] {
+        let Self { records, combined, tiles, deferred, .. } = self;
+        let Self { overlapping, may_be_out_of_range, stored, divided, .. } = self;
+        let flags = [overlapping as u64, may_be_out_of_range as u64, stored as u64, divided as u64];
+        let [overlapping, may_be_out_of_range, stored, divided] = flags;
+        [records, combined, tiles, overlapping, may_be_out_of_range, stored, divided, deferred]
     }
 
-    const fn from_words(words: [u64; 7]) -> Self {
-        let [records, combined, tiles, overlapping, may_be_out_of_range, divided, deferred] = words;
+    const fn from_words(words: [u64; 8]) -> Self {
+        let [records, combined, tiles, overlapping, may_be_out_of_range, stored, divided, deferred] =
+            words;
         Self {
             records,
             combined,
             tiles,
             overlapping: overlapping > 0,
             may_be_out_of_range: may_be_out_of_range > 0,
+            stored: stored > 0,
             divided: divided > 0,
             deferred,
         }
@@ -429,6 +469,7 @@ impl AccessPlan {
             tiles: tiles.len() as u64,
             overlapping: !schedule.clusters.is_empty(),
             may_be_out_of_range: accesses.iter().any(|access| access.may_be_out_of_range),
+            stored: false,
             divided: false,
             deferred: 0,
         };
@@ -468,10 +509,15 @@ impl<'p> PlanWindows<'p> {
     }
 }
 
-/// Accesses with their plan: those on the file, and those on partitions.
+/// Accesses to places in the file, to chunks that are stored as a whole, and to partitions.
+type SplitAccesses<M> = (Vec<Access<M>>, Vec<Access<M>>, Vec<Access<M>>);
+
+/// Accesses with their plan: those to places in the file, those to chunks that are stored as a
+/// whole, and those to partitions.
 struct PlannedAccesses<M> {
     plan: AccessPlan,
     accesses: Vec<Access<M>>,
+    stored: Vec<Access<M>>,
     divided: Vec<Access<M>>,
     queues: Vec<RequestQueue<MappedRequest>>,
 }
@@ -482,14 +528,6 @@ impl<M> PlannedAccesses<M> {
         self.plan.figures.records = records;
         self
     }
-}
-
-/// Accesses on the file, and those on partitions.
-fn split<M>(accesses: Vec<Access<M>>) -> (Vec<Access<M>>, Vec<Access<M>>) {
-    if accesses.iter().all(|access| access.hyperslab.is_none()) {
-        return (accesses, Vec::new());
-    }
-    accesses.into_iter().partition(|access| access.hyperslab.is_none())
 }
 
 fn range_flags<M>(

@@ -59,7 +59,11 @@ impl Dataset {
         self.flush_heap_values()?;
         if self.state.netcdf4.is_some() && !self.state.unfinished {
             // Definitions that are aborted take nothing with them that was written before.
-            self.state.finish(Durability::Buffered)?;
+            if self.partitioned.is_some() {
+                self.commit_partitioned(Durability::Buffered)?;
+            } else {
+                self.state.finish(Durability::Buffered)?;
+            }
         }
         self.agree_on_records()?;
         let Self { mut state, options, mut partitioned, .. } = self;

@@ -122,6 +122,18 @@ fn resolve_layouts(header: &mut Header, options: &Options) -> Result<(), ArrayEr
     Ok(())
 }
 
+/// An error if variables cannot be stored as the program wants. Pure.
+pub(crate) fn check_layouts(header: &Header, options: &Options) -> Result<(), ArrayError> {
+    header.variables.iter().try_for_each(|variable| layout_of(header, variable, options).map(drop))
+}
+
+/// Applies changed attributes, which the next commit writes. All ranks have the same.
+pub(crate) fn write_attributes(state: &mut FileState) -> Result<(), ArrayError> {
+    let (definition, _) = file_definition(state);
+    let Some(netcdf4) = &mut state.netcdf4 else { return Ok(()) };
+    netcdf4.plan.redefine(definition).map_err(|error| hdf5_error(&state.file, error))
+}
+
 fn layout_of(
     header: &Header,
     variable: &Variable,
@@ -371,7 +383,7 @@ fn in_file(elements: &Elements, datatype: &model::Datatype) -> Elements {
 }
 
 /// The values of an attribute of a file; `None` if a dataset cannot represent them.
-pub(super) fn attribute_values(
+pub(crate) fn attribute_values(
     definition: &FileDefinition,
     attribute: &AttributeDefinition,
 ) -> Option<Values> {

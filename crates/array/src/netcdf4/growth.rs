@@ -6,9 +6,9 @@
 
 use striate_file::Memory;
 
-use super::hdf5_error;
+use super::{Netcdf4State, hdf5_error};
 use crate::access::Access;
-use crate::file_state::FileState;
+use crate::file_state::{Durability, FileState};
 use crate::fill::Pattern;
 use crate::partition::Hyperslab;
 use crate::slab::placement_of;
@@ -35,10 +35,25 @@ impl Dataset {
         let arenas = u64::from(self.has_arenas());
         let ((), [len, arenas]) = self.state.agree_with_max(possible, [len, arenas])?;
         let now = self.state.header.dimensions[dimension.index()].len;
-        if arenas > 0 && len > now {
+        let grows = len > now;
+        if arenas > 0 && grows {
             self.settle()?;
         }
-        self.state.grow_to(&[(dimension.0, len.max(now))])
+        self.grow_lengths(&[(dimension.0, len.max(now))])?;
+        if grows && self.partitioned.is_some() {
+            // Ranks that write to partitions of other groups see the new elements there.
+            self.commit_partitioned(Durability::Buffered)?;
+        }
+        Ok(())
+    }
+
+    /// Sets the lengths of unlimited dimensions, which are the same on all ranks, in all files.
+    /// Collective.
+    fn grow_lengths(&mut self, lengths: &[(u32, u64)]) -> Result<(), ArrayError> {
+        self.state.grow_to(lengths)?;
+        let Some(partitioned) = &mut self.partitioned else { return Ok(()) };
+        let grown = partitioned.grow_to(lengths);
+        self.state.agree(grown)
     }
 
     /// Agrees on the lengths that the accesses of all ranks need, grows the dimensions, and finds
@@ -49,10 +64,22 @@ impl Dataset {
         accesses: Result<Vec<Access<WriteStream<'m>>>, ArrayError>,
     ) -> Result<Vec<Access<WriteStream<'m>>>, ArrayError> {
         let Some(netcdf4) = &self.state.netcdf4 else { return accesses };
-        let (unlimited, unplaced) = (netcdf4.unlimited.clone(), netcdf4.unplaced());
+        let unlimited = self
+            .partitioned
+            .as_ref()
+            .map_or_else(|| netcdf4.unlimited.clone(), |partitioned| partitioned.unlimited());
+        let unplaced = netcdf4.unplaced();
         let mut accesses = if unlimited.is_empty() && unplaced.is_empty() {
             accesses?
         } else {
+            let accesses = accesses.and_then(|accesses| {
+                if accesses.iter().any(|access| !access.growth.is_empty())
+                    && let Some(partitioned) = &self.partitioned
+                {
+                    partitioned.needs_all("growth")?;
+                }
+                Ok(accesses)
+            });
             let dimensions = &self.state.header.dimensions;
             let mut numbers = vec![0];
             numbers.extend(unlimited.iter().map(|&dimension| dimensions[dimension as usize].len));
@@ -81,7 +108,7 @@ impl Dataset {
             if any_arenas && (!written.is_empty() || self.state.grows(&lengths)) {
                 self.settle()?;
             }
-            self.state.grow_to(&lengths)?;
+            self.grow_lengths(&lengths)?;
             for variable in written {
                 self.state.place_variable(variable)?;
             }
@@ -104,13 +131,19 @@ impl Dataset {
         &self,
         access: &mut Access<WriteStream<'_>>,
     ) -> Result<(), ArrayError> {
-        let Some(netcdf4) = &self.state.netcdf4 else { return Ok(()) };
+        let Some(netcdf4) = self.netcdf4_of(access.variable) else { return Ok(()) };
         netcdf4.place(access, self.state.header.variables[access.variable].external.size())
+    }
+
+    /// The file that has the elements of a variable, unless they are in partitions.
+    fn netcdf4_of(&self, variable: usize) -> Option<&Netcdf4State> {
+        let divides = self.partitioned.as_ref().is_some_and(|it| it.divides(variable));
+        self.state.netcdf4.as_deref().filter(|_| !divides)
     }
 
     /// Finds the placement of a read of chunks without filters.
     pub(crate) fn place_read(&self, access: &mut Access<ReadStream<'_>>) -> Result<(), ArrayError> {
-        let Some(netcdf4) = &self.state.netcdf4 else { return Ok(()) };
+        let Some(netcdf4) = self.netcdf4_of(access.variable) else { return Ok(()) };
         netcdf4.place(access, self.state.header.variables[access.variable].external.size())
     }
 

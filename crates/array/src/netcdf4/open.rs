@@ -7,6 +7,7 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
+use std::os::unix::fs::FileExt as _;
 
 use striate_file::File;
 use striate_hdf5::model::{Address, Fill};
@@ -67,11 +68,19 @@ pub(crate) fn is_hdf5(file: &mut File, length: u64) -> Result<bool, ArrayError> 
     Ok(false)
 }
 
+/// A superblock that takes the place of the one in the file: of a commit that another file has
+/// decided, and that is not in this one yet.
+pub(crate) type Superblock = [u8; super::SUPERBLOCK];
+
 /// Reads the metadata of a file, and what was read to do so.
-pub(crate) fn read_metadata(file: &mut File) -> Result<(OpenedNetcdf4, Vec<u8>), ArrayError> {
+pub(crate) fn read_metadata(
+    file: &mut File,
+    superblock: Option<&Superblock>,
+) -> Result<(OpenedNetcdf4, Vec<u8>), ArrayError> {
     let length = file.size()?;
     let source = RecordingSource {
         length,
+        superblock: superblock.copied(),
         file: RefCell::new(file),
         reads: RefCell::new(RecordedReads { length, reads: VecDeque::new() }),
     };
@@ -90,6 +99,28 @@ pub(crate) fn decode_metadata(file: &File, bytes: &[u8]) -> Result<OpenedNetcdf4
     let reads = RecordedReads::decode(bytes).ok_or_else(garbled)?;
     let source = ReplayingSource { length: reads.length, reads: RefCell::new(reads.reads) };
     decode(&source).map_err(|error| hdf5_error(file, error))
+}
+
+/// The definitions of a local file; `None` if it is no HDF5 file, or a damaged one.
+pub(crate) fn header_of_local_file(file: &std::fs::File) -> io::Result<Option<Header>> {
+    let source = LocalSource { length: file.metadata()?.len(), file };
+    Ok(decode(&source).ok().map(|opened| opened.header))
+}
+
+/// A local file that is read by one process.
+struct LocalSource<'f> {
+    length: u64,
+    file: &'f std::fs::File,
+}
+
+impl Source for LocalSource<'_> {
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.length)
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.file.read_exact_at(buffer, offset)
+    }
 }
 
 fn decode(source: &dyn Source) -> striate_hdf5::Result<OpenedNetcdf4> {
@@ -247,6 +278,7 @@ fn resume(
 /// A file whose reads are recorded.
 struct RecordingSource<'f> {
     length: u64,
+    superblock: Option<Superblock>,
     file: RefCell<&'f mut File>,
     reads: RefCell<RecordedReads>,
 }
@@ -260,6 +292,12 @@ impl Source for RecordingSource<'_> {
         let got = self.file.borrow_mut().read_at(offset, &mut *buffer).map_err(io::Error::other)?;
         if got < buffer.len() as u64 {
             return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        if let Some(superblock) = &self.superblock
+            && let Some(rest) = usize::try_from(offset).ok().and_then(|at| superblock.get(at..))
+        {
+            let len = rest.len().min(buffer.len());
+            buffer[..len].copy_from_slice(&rest[..len]);
         }
         self.reads.borrow_mut().reads.push_back((offset, buffer.to_vec()));
         Ok(())

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use striate_comm::{Comm, alone};
 use striate_file::{File, Hints, Mode, StorageTarget};
 
+use super::arrangement::in_order_of_file;
 use super::file_names::{file_name, listed, part_name, resolved, unpublished};
 use super::groups::Groups;
 use super::headers::{self, MasterReference, PartitionSize, PartitionTable};
@@ -19,7 +20,7 @@ use super::target_selection::{CandidateTargets, SelectedTargets};
 use super::{OpenPartition, PartitionStats, Partitioned, ownership, publish};
 use crate::file_state::{FileState, RecordInfo, agree_among};
 use crate::format::{Alignment, Format, Header};
-use crate::{ArrayError, Dataset, Definition, OpenMode, Options};
+use crate::{ArrayError, Dataset, Definition, OpenMode, Options, netcdf4};
 
 /// The result of a definition.
 #[derive(Debug)]
@@ -110,6 +111,9 @@ fn plan(state: &FileState, options: &Options) -> Result<Option<CreationPlan>, Ar
     let comm = Arc::clone(&state.comm);
     let name = state.publish_as.clone().unwrap_or_else(|| state.path.clone());
     let candidates = CandidateTargets::of_rank_0(comm.as_ref(), &name, options)?;
+    if state.header.format.is_hdf5() {
+        agree_among(comm.as_ref(), netcdf4::check_layouts(&state.header, options))?;
+    }
     let settings = &options.partitioning;
     let scheme = |count: u64| {
         let scheme = PartitionScheme::new(&state.header, settings, settings.count.unwrap_or(count));
@@ -179,22 +183,26 @@ fn create_files(
         group,
         own: Vec::new(),
         independent: std::collections::BTreeMap::new(),
+        deferred: Vec::new(),
+        decided: Vec::new(),
+        commits: Vec::new(),
+        changes: 0,
+        has_uncommitted_chunks: false,
         infos: Vec::new(),
         costs: PartitionStats::default(),
     };
+    partitioned.commits = vec![0; partitioned.files.len()];
     // The master lists the partitions before they are created, so that they can be found after a
     // kill.
-    let created = partitioned
-        .arrange_master(&mut state, None)
-        .and_then(|()| state.on_rank_0(FileState::write_header))
-        .and_then(|()| {
+    let created = if state.header.format.is_hdf5() {
+        partitioned.define_master(&mut state, options).and_then(|()| {
             let hints = state.file.hints().clone();
             let created = partitioned.create_own(options, &hints, &targets);
             state.agree(created)
         })
-        .and_then(|()| partitioned.share_sizes(comm.as_ref()))
-        .and_then(|()| partitioned.arrange_master(&mut state, None))
-        .and_then(|()| state.write_definition(None));
+    } else {
+        partitioned.create_classic(&mut state, options, &targets)
+    };
     if let Err(error) = created {
         // All ranks have the error; the files are removed as far as possible.
         let path = state.path.clone();
@@ -220,6 +228,35 @@ pub(super) fn group_of(
 }
 
 impl Partitioned {
+    /// Creates classic files. Collective.
+    fn create_classic(
+        &mut self,
+        state: &mut FileState,
+        options: &Options,
+        targets: &[StorageTarget],
+    ) -> Result<(), ArrayError> {
+        self.arrange_master(state, None)?;
+        state.on_rank_0(FileState::write_header)?;
+        let hints = state.file.hints().clone();
+        let created = self.create_own(options, &hints, targets);
+        state.agree(created)?;
+        self.share_sizes(Arc::clone(&state.comm).as_ref())?;
+        self.arrange_master(state, None)?;
+        state.write_definition(None)
+    }
+
+    /// Applies the definitions to the master, a netCDF-4 file. Collective.
+    pub(super) fn define_master(
+        &self,
+        state: &mut FileState,
+        options: &Options,
+    ) -> Result<(), ArrayError> {
+        let header = headers::master(&self.logical, &self.scheme, &self.table);
+        state.header = state.agree(header)?;
+        self.mask_filled(state);
+        netcdf4::define(state, options)
+    }
+
     /// The communicator with which a partition of this rank's group is opened. A rank that is a
     /// group by itself has one for each partition, since its partitions are accessed by threads at
     /// the same time.
@@ -257,10 +294,12 @@ impl Partitioned {
     pub(super) fn update_logical(&mut self, master: &Header) {
         let each = self.logical.variables.iter_mut().zip(&master.variables);
         for ((variable, own), division) in each.zip(&self.scheme.variables) {
-            (variable.begin, variable.stated_size) = match division {
-                Some(_) => (0, 0),
-                None => (own.begin, own.stated_size),
-            };
+            if division.is_some() {
+                (variable.begin, variable.stated_size) = (0, 0);
+            } else {
+                (variable.begin, variable.stated_size) = (own.begin, own.stated_size);
+                variable.storage.clone_from(&own.storage);
+            }
         }
     }
 
@@ -273,6 +312,13 @@ impl Partitioned {
     ) -> Result<Header, ArrayError> {
         let mut identity = self.table.identity_of(k, self.master_reference(k));
         identity.size = PartitionSize::default();
+        if self.logical.format.is_hdf5() {
+            let header = headers::partition(&self.logical, &self.scheme, k, &identity)?;
+            return Ok(match before {
+                Some(before) => in_order_of_file(header, before),
+                None => header,
+            });
+        }
         loop {
             let mut header = headers::partition(&self.logical, &self.scheme, k, &identity)?;
             header.arrange(alignment, before)?;
@@ -302,7 +348,7 @@ impl Partitioned {
             let options = Options { hints, ..options.clone() };
             let empty = Header::new(self.logical.format);
             let state = FileState::new(file, path, empty, &options, OpenMode::ReadWrite)?;
-            self.own.push(OpenPartition { index: k, data: Dataset::new(state, options) });
+            self.own.push(OpenPartition::new(k, Dataset::new(state, options)));
             let Some(OpenPartition { data, .. }) = self.own.last() else { continue };
             let header = self.partition_header(k, &data.state.alignment, None);
             let header = data.state.agree(header)?;
@@ -310,7 +356,11 @@ impl Partitioned {
             if let Some(OpenPartition { data, .. }) = self.own.last_mut() {
                 data.state.header = header;
                 data.state.filled = filled;
-                data.state.write_definition(None)?;
+                if data.state.header.format.is_hdf5() {
+                    netcdf4::define(&mut data.state, &data.options)?;
+                } else {
+                    data.state.write_definition(None)?;
+                }
                 data.state.update_record_info();
             }
         }

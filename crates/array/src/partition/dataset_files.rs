@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use striate_comm::alone;
 use striate_file::{File, FileError, Hints, Method, MethodChoice, Mode};
 
-use super::file_names::{file_name, is_remote, resolved, unpublished, with_suffix};
-use super::headers::{files_of, partition_identity};
+use super::file_names::{file_name, is_remote, is_unpublished, resolved, unpublished, with_suffix};
+use super::headers::{files_of, is_master, partition_identity};
 use super::ownership::{OwnershipClaim, Verdict, VerifiedFile, judge_subfile, not_own};
 use super::rename::{remove_move_marker, renamed_to};
 use super::subfiles;
@@ -287,6 +287,11 @@ pub(super) fn read(path: &Path) -> Result<(Header, bool), ArrayError> {
         Err(ArrayError::Unfinished { .. }) => {
             Ok((read_header(&mut file, UnfinishedFile::Accept)?, false))
         }
-        header => Ok((header?, true)),
+        header => {
+            let header = header?;
+            // A netCDF-4 file is never half there: that its dataset is not finished, its name says.
+            let finished = !header.format.is_hdf5() || !is_master(&header) || !is_unpublished(path);
+            Ok((header, finished))
+        }
     }
 }

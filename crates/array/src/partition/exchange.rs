@@ -50,6 +50,9 @@ impl Dataset {
             }
             partitioned.costs.add_round(begun, packed, written);
         }
+        if let Some(partitioned) = self.partitioned.as_deref_mut() {
+            partitioned.chunks_were_written();
+        }
         self.state.agree(all)
     }
 
@@ -77,12 +80,13 @@ impl Dataset {
             let read_at = Instant::now();
             let (mut own, sent) = partitioned.send_back(comm.as_ref(), &plan, round, read)?;
             for (k, transfer) in receives {
-                let bytes = match transfer {
+                let mut bytes = match transfer {
                     Some(transfer) => comm.wait(transfer)?,
                     None => own.pop_front().unwrap_or_default(),
                 };
                 let range = plan.round_range(&queues[k], round);
                 if bytes.len() as u64 == len(&range) {
+                    partitioned.add_deferred(k, &queues[k], range.clone(), &mut bytes);
                     all = all.and(unpack(accesses, &queues[k], range, &bytes));
                 } else {
                     all = all.and(Err(no_data(partitioned.delegate(k))));

@@ -44,6 +44,11 @@ pub(crate) fn unpublished(master: &Path) -> PathBuf {
     with_suffix(master, UNPUBLISHED)
 }
 
+/// Whether a name is that of a master before it is published.
+pub(crate) fn is_unpublished(path: &Path) -> bool {
+    file_name(path).ends_with(UNPUBLISHED)
+}
+
 /// A name with a suffix.
 pub(crate) fn with_suffix(master: &Path, suffix: &str) -> PathBuf {
     let mut name = master.as_os_str().to_owned();

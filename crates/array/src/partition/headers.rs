@@ -5,10 +5,14 @@
 //! names, which the program never sees: [`PartitionTable`] in the master, [`PartitionIdentity`] in
 //! each partition.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::scheme::{DividedIndices, Division, PartitionScheme};
-use crate::format::{Attribute, Dimension, Format, Header, Values, Variable, check_name};
+use super::stored_storage;
+use crate::format::{
+    Attribute, Dimension, Format, Group, Header, StorageLayout, StorageOptions, Type, Values,
+    Variable, check_name,
+};
 use crate::{ArrayError, Owner};
 
 /// The size of a partition: the end of its fixed variables, and the bytes of one record.
@@ -133,8 +137,14 @@ const NOTE: &str = "partition_note";
 const DIMENSIONS: &str = "partition_dimensions";
 const DIMENSION: &str = "partition_dim";
 const RANGES: &str = "partition_ranges";
+const CHUNKS: &str = "partition_chunks";
+const FILTERS: &str = "partition_filters";
+/// Lengths of unlimited dimensions: a netCDF-4 file has them only by the variables that it has.
+const LENGTHS: &str = "partition_lengths";
+/// See [`super::commit`].
+pub(super) const COMMITS: &str = "partition_commits";
 
-const OF_DATASET: [&str; 13] = [
+const OF_DATASET: [&str; 15] = [
     ID,
     GENERATION,
     COUNT,
@@ -148,8 +158,10 @@ const OF_DATASET: [&str; 13] = [
     MASTER_FILE,
     COORDINATES,
     NOTE,
+    LENGTHS,
+    COMMITS,
 ];
-const OF_VARIABLE: [&str; 5] = [DIMENSIONS, DIMENSION, COUNT, RANGES, NOTE];
+const OF_VARIABLE: [&str; 7] = [DIMENSIONS, DIMENSION, COUNT, RANGES, NOTE, CHUNKS, FILTERS];
 
 /// Text in the master for users of other tools.
 const MASTER_NOTE: &str = "This file is the master of a partitioned dataset. Variables that have an attribute \
@@ -195,7 +207,7 @@ fn numbers(format: Format, what: &str, numbers: &[u64]) -> Result<Values, ArrayE
         what: format!("attribute '{what}'"),
         reason: format!("{format} has no type that holds such large numbers; CDF-5 does"),
     };
-    if format == Format::Cdf5 {
+    if Type::Int64.is_in(format) {
         let numbers = numbers.iter().map(|&number| i64::try_from(number));
         return Ok(Values::Int64(numbers.collect::<Result<_, _>>().map_err(|_| refuse())?));
     }
@@ -258,6 +270,10 @@ pub(crate) fn master(
     for (variable, division) in header.variables.iter_mut().zip(&scheme.variables) {
         let Some(division) = division else { continue };
         let note = scalar_note(logical, variable, division);
+        // A scalar has the byte order alone.
+        let byte_order = variable.storage.byte_order;
+        let of_scalar = StorageOptions { byte_order, ..StorageOptions::default() };
+        let storage = std::mem::replace(&mut variable.storage, of_scalar);
         let dimensions: Vec<u64> = variable.dimensions.drain(..).map(u64::from).collect();
         let ends = division.ranges.iter().flat_map(|range| [range.start, range.end - 1]);
         let ends: Vec<u64> = ends.collect();
@@ -267,23 +283,93 @@ pub(crate) fn master(
         add(attributes, DIMENSION, number(DIMENSION, &[division.dimension as u64])?);
         add(attributes, COUNT, number(COUNT, &[division.ranges.len() as u64])?);
         add(attributes, RANGES, number(RANGES, &ends)?);
+        if let StorageLayout::Chunked(shape) = &storage.layout {
+            add(attributes, CHUNKS, number(CHUNKS, shape)?);
+        }
+        if !storage.filters.is_empty() {
+            let text = stored_storage::filters_to_text(&storage.filters);
+            add(attributes, FILTERS, text.as_str().into());
+        }
     }
     let sizes: Vec<[u64; 2]> = table.sizes.iter().map(|size| size.to_words()).collect();
     let attributes = &mut header.attributes;
     add(attributes, NOTE, MASTER_NOTE.into());
     if !scheme.coordinates.is_empty() {
-        let list: Vec<u64> = scheme.coordinates.iter().map(|&index| index as u64).collect();
-        add(attributes, COORDINATES, number(COORDINATES, &list)?);
+        add(attributes, COORDINATES, coordinate_list(logical, scheme)?);
     }
     add(attributes, ID, table.id.as_str().into());
     add(attributes, GENERATION, number(GENERATION, &[table.generation])?);
     add(attributes, COUNT, number(COUNT, &[scheme.count as u64])?);
     add(attributes, FILES, table.files.join("\n").into());
-    add(attributes, SIZES, number(SIZES, sizes.as_flattened())?);
+    if !format.is_hdf5() {
+        add(attributes, SIZES, number(SIZES, sizes.as_flattened())?);
+    }
     if let Some(probe) = &table.probe {
         add(attributes, PROBE, probe.as_str().into());
     }
     Ok(header)
+}
+
+/// The coordinate variables that are copied to partitions, as an attribute: their numbers in a
+/// classic file; in a netCDF-4 file, which has variables in the order of groups, their paths.
+fn coordinate_list(logical: &Header, scheme: &PartitionScheme) -> Result<Values, ArrayError> {
+    let all = scheme.coordinates.iter();
+    if !logical.format.is_hdf5() {
+        let list: Vec<u64> = all.map(|&index| index as u64).collect();
+        return numbers(logical.format, COORDINATES, &list);
+    }
+    let path = |&index: &usize| {
+        let variable = &logical.variables[index];
+        logical.path(variable.group, &variable.name)
+    };
+    Ok(all.map(path).collect::<Vec<_>>().join("\n").into())
+}
+
+/// The coordinate variables that a master lists; `None` if it lists none, or not properly.
+fn listed_coordinates(master: &Header) -> Option<Vec<usize>> {
+    let list = find(&master.attributes, COORDINATES)?;
+    if !master.format.is_hdf5() {
+        return Some(numbers_of(list)?.into_iter().map(|index| index as usize).collect());
+    }
+    let paths = text(&master.attributes, COORDINATES)?;
+    let known: HashMap<String, usize> = master
+        .variables
+        .iter()
+        .enumerate()
+        .map(|(index, variable)| (master.path(variable.group, &variable.name), index))
+        .collect();
+    let mut all: Vec<usize> =
+        paths.lines().map(|path| known.get(path).copied()).collect::<Option<_>>()?;
+    all.sort_unstable();
+    Some(all)
+}
+
+/// Sets the attribute of a netCDF-4 master that has the lengths of unlimited dimensions; whether it
+/// has changed.
+pub(crate) fn set_lengths(master: &mut Header, logical: &Header) -> Result<bool, ArrayError> {
+    let unlimited = (0..).zip(&logical.dimensions).filter(|(_, it)| it.is_unlimited());
+    let pairs: Vec<u64> = unlimited.flat_map(|(id, it)| [id, it.len]).collect();
+    let values = numbers(master.format, LENGTHS, &pairs)?;
+    let known = find(&master.attributes, LENGTHS);
+    if pairs.is_empty() || known.is_some_and(|known| known.is_same(&values)) {
+        return Ok(false);
+    }
+    set(&mut master.attributes, LENGTHS, values);
+    Ok(true)
+}
+
+/// Sets the lengths of unlimited dimensions that a netCDF-4 master states; the error is the
+/// attribute at fault.
+fn restore_lengths(logical: &mut Header, master: &Header) -> Result<(), &'static str> {
+    let Some(values) = find(&master.attributes, LENGTHS) else { return Ok(()) };
+    let pairs = numbers_of(values).ok_or(LENGTHS)?;
+    for &[id, len] in pairs.as_chunks().0 {
+        let id = usize::try_from(id).map_err(|_| LENGTHS)?;
+        let dimension = logical.dimensions.get_mut(id).filter(|it| it.is_unlimited());
+        let dimension = dimension.ok_or(LENGTHS)?;
+        dimension.len = dimension.len.max(len);
+    }
+    Ok(())
 }
 
 /// The dimensions that divided variables also use undivided: the undivided use keeps the name.
@@ -307,6 +393,7 @@ struct PartitionDimensions<'a> {
 
 impl PartitionDimensions<'_> {
     fn id(&mut self, id: u32, divided: Option<(u64, &str)>) -> u32 {
+        // In the group of the dimension of the dataset, since a partition has the same groups.
         let slot = &mut self.ids[id as usize][usize::from(divided.is_some())];
         if let Some(known) = *slot {
             return known;
@@ -316,7 +403,7 @@ impl PartitionDimensions<'_> {
         let whole = &self.logical.dimensions[id as usize];
         self.list.push(match divided {
             None => whole.clone(),
-            Some((len, name)) => Dimension::classic(name, len),
+            Some((len, name)) => Dimension { group: whole.group, ..Dimension::classic(name, len) },
         });
         own
     }
@@ -333,23 +420,24 @@ pub(crate) fn partition(
     let number = |what: &str, list: &[u64]| numbers(format, what, list);
     let mut ids = vec![[None, None]; logical.dimensions.len()];
     // The names of undivided dimensions are reserved, whether this partition uses them or not.
-    let mut names: HashSet<String> = logical.dimensions.iter().map(|it| it.name.clone()).collect();
+    let mut names: HashSet<(u32, String)> =
+        logical.dimensions.iter().map(|it| (it.group, it.name.clone())).collect();
     let mut part_names: Vec<Option<String>> = vec![None; logical.dimensions.len()];
     let used_whole = used_whole(logical, scheme);
     for (variable, division) in logical.variables.iter().zip(&scheme.variables) {
         let Some(division) = division else { continue };
         let id = variable.dimensions[division.dimension];
-        let own = &logical.dimensions[id as usize].name;
+        let Dimension { name: own, group, .. } = &logical.dimensions[id as usize];
         let name = &mut part_names[id as usize];
         if name.is_none() && !used_whole.contains(&id) {
             *name = Some(own.clone());
         } else if name.is_none() {
             let mut new = format!("{own}_part");
-            while names.contains(&new) {
+            while names.contains(&(*group, new.clone())) {
                 new.push('_');
             }
             check_name(&new)?;
-            names.insert(new.clone());
+            names.insert((*group, new.clone()));
             *name = Some(new);
         }
     }
@@ -358,8 +446,12 @@ pub(crate) fn partition(
         PartitionDimensions { logical, list: Vec::new(), ids: std::mem::take(&mut ids) };
     let mut header = Header::new(format);
     header.records = logical.records;
+    // All groups, so that their numbers are those of the dataset; attributes are in the master.
+    let bare = |group: &Group| Group { attributes: Vec::new(), ..group.clone() };
+    header.groups = logical.groups.iter().map(bare).collect();
 
-    let taken: HashSet<&str> = logical.variables.iter().map(|it| it.name.as_str()).collect();
+    let taken: HashSet<(u32, &str)> =
+        logical.variables.iter().map(|it| (it.group, it.name.as_str())).collect();
     for member in scheme.members(logical, k) {
         let whole = &logical.variables[member.variable];
         let mut own = Vec::new();
@@ -375,12 +467,21 @@ pub(crate) fn partition(
             let name = format!("range({})", logical.dimensions[divided].name);
             check_name(&name)?;
             add(&mut variable.attributes, &name, number(&name, &[range.start, range.end - 1])?);
+            if let StorageLayout::Chunked(shape) = &mut variable.storage.layout
+                && let Some(len) = shape.get_mut(*position)
+            {
+                *len = (*len).min(range.end - range.start);
+            }
         }
         if member.is_copy {
+            // It is written by one rank alone, which chunks with filters do not permit.
+            variable.storage.filters.clear();
             // A coordinate variable has the name that its dimension has in the partition.
             let dimension = variable.dimensions.first().map(|&id| &dimensions.list[id as usize]);
             variable.name = dimension.map_or_else(String::new, |it| it.name.clone());
-            while variable.name != whole.name && taken.contains(variable.name.as_str()) {
+            while variable.name != whole.name
+                && taken.contains(&(whole.group, variable.name.as_str()))
+            {
                 variable.name.push('_');
             }
         }
@@ -392,7 +493,9 @@ pub(crate) fn partition(
     add(attributes, COUNT, number(COUNT, &[identity.count])?);
     add(attributes, ID, identity.id.as_str().into());
     add(attributes, GENERATION, number(GENERATION, &[identity.generation])?);
-    add(attributes, SIZE, number(SIZE, &identity.size.to_words())?);
+    if !format.is_hdf5() {
+        add(attributes, SIZE, number(SIZE, &identity.size.to_words())?);
+    }
     add(attributes, OF, identity.master.as_str().into());
     if let Some(master_reference) = &identity.master_reference {
         master_reference.write_to(attributes);
@@ -430,13 +533,20 @@ pub(crate) fn partition_identity(header: &Header) -> Option<PartitionIdentity> {
         master: text(attributes, OF)?,
         index: number(attributes, INDEX)?,
         count: number(attributes, COUNT)?,
-        size: PartitionSize::from_words(numbers_of(find(attributes, SIZE)?)?.try_into().ok()?),
+        size: match find(attributes, SIZE) {
+            None if header.format.is_hdf5() => PartitionSize::default(),
+            size => PartitionSize::from_words(numbers_of(size?)?.try_into().ok()?),
+        },
         master_reference: MasterReference::of(attributes),
     })
 }
 
-/// The size of a partition with that header; `None` if it overflows.
+/// The size of a partition with that header; `None` if it overflows. That of a netCDF-4 file does
+/// not follow from its definitions, and is not stated.
 pub(crate) fn size_of(header: &Header) -> Option<PartitionSize> {
+    if header.format.is_hdf5() {
+        return Some(PartitionSize::default());
+    }
     Some(PartitionSize { fixed_end: header.end_of(0)?, record_size: header.record_size()? })
 }
 
@@ -477,21 +587,26 @@ pub(crate) fn logical_of(
     if files.len() as u64 != count || count == 0 || files.iter().any(String::is_empty) {
         return Err(damaged(FILES));
     }
-    let sizes = find(attributes, SIZES).and_then(numbers_of).unwrap_or_default();
+    let sizes = match find(attributes, SIZES) {
+        None if master.format.is_hdf5() => vec![0; 2 * files.len()],
+        sizes => sizes.and_then(numbers_of).unwrap_or_default(),
+    };
     let (sizes, rest) = sizes.as_chunks::<2>();
     if sizes.len() != files.len() || !rest.is_empty() {
         return Err(damaged(SIZES));
     }
     let mut logical = master.clone();
     logical.attributes.retain(|attribute| !is_reserved_global(&attribute.name));
+    restore_lengths(&mut logical, master).map_err(damaged)?;
+    for variable in &mut logical.variables {
+        restore_storage(variable)?;
+    }
     let variables = restore_variables(
         &mut logical,
         |variable| division_of(master, variable, count),
         is_reserved_of_variable,
     )?;
-    let listed = find(attributes, COORDINATES).map(numbers_of);
-    let coordinates = listed.unwrap_or_else(|| Some(Vec::new())).unwrap_or_default();
-    let coordinates: Vec<usize> = coordinates.into_iter().map(|index| index as usize).collect();
+    let coordinates = listed_coordinates(master).unwrap_or_default();
     let is_in_order = coordinates.windows(2).all(|pair| pair[0] < pair[1]);
     let is_one = |&index: &usize| {
         let in_master = variables.get(index).is_some_and(Option::is_none);
@@ -510,6 +625,27 @@ pub(crate) fn logical_of(
     Ok(Some((logical, scheme, PartitionTable { id, generation, master, files, sizes, probe })))
 }
 
+/// Sets how a divided variable is stored, by the attributes of the scalar that represents it.
+fn restore_storage(variable: &mut Variable) -> Result<(), String> {
+    let damaged =
+        |what: &str| format!("attribute '{what}' of variable '{}' is invalid", variable.name);
+    let Some(ids) = find(&variable.attributes, DIMENSIONS) else { return Ok(()) };
+    let rank = numbers_of(ids).map_or(0, |ids| ids.len());
+    let byte_order = variable.storage.byte_order;
+    let mut storage = StorageOptions { byte_order, ..StorageOptions::default() };
+    if let Some(shape) = find(&variable.attributes, CHUNKS) {
+        let shape = numbers_of(shape).filter(|shape| shape.len() == rank && !shape.contains(&0));
+        storage.layout = StorageLayout::Chunked(shape.ok_or_else(|| damaged(CHUNKS))?);
+    }
+    if find(&variable.attributes, FILTERS).is_some() {
+        let filters = text(&variable.attributes, FILTERS);
+        let filters = filters.and_then(|text| stored_storage::filters_from_text(&text));
+        storage.filters = filters.ok_or_else(|| damaged(FILTERS))?;
+    }
+    variable.storage = storage;
+    Ok(())
+}
+
 /// The dimensions of the divided variable that a scalar of a master represents; `None` if they are
 /// not valid.
 pub(super) fn dimensions_of_scalar(
@@ -521,7 +657,8 @@ pub(super) fn dimensions_of_scalar(
         |id: u64| u32::try_from(id).ok().filter(|&id| (id as usize) < master.dimensions.len());
     let ids = numbers_of(ids)?.into_iter().map(known).collect::<Option<Vec<u32>>>()?;
     let is_unlimited = |&id: &u32| master.dimensions[id as usize].is_unlimited();
-    let is_valid = scalar.dimensions.is_empty() && !ids.iter().skip(1).any(is_unlimited);
+    let is_valid = scalar.dimensions.is_empty()
+        && (master.format.is_hdf5() || !ids.iter().skip(1).any(is_unlimited));
     is_valid.then_some(ids)
 }
 
@@ -560,7 +697,11 @@ fn division_of(
     let dimensions = dimensions_of_scalar(master, variable, ids).ok_or(DIMENSIONS)?;
     let dimension = number(attributes, DIMENSION).and_then(|n| usize::try_from(n).ok());
     let dimension = dimension.filter(|&n| n < dimensions.len()).ok_or(DIMENSION)?;
-    let len = master.dimensions[dimensions[dimension] as usize].len;
+    let divided = &master.dimensions[dimensions[dimension] as usize];
+    if divided.is_unlimited() {
+        return Err(DIMENSION);
+    }
+    let len = divided.len;
     let ends = find(attributes, RANGES).and_then(numbers_of).ok_or(RANGES)?;
     let (pairs, rest) = ends.as_chunks::<2>();
     let mut next = 0;

@@ -3,22 +3,34 @@
 //! Every rank that accesses a partition independently has a handle of its own, and the locks of
 //! these handles do not exclude each other. So an independent handle writes the requested bytes
 //! only: sieving is disabled.
+//!
+//! Where the elements of a netCDF-4 partition are, the file says as of the last commit, and its
+//! group knows since then. A handle of a partition of the own group has what the group knows; one of
+//! another partition is opened again after each commit, and refuses elements that came into being
+//! since.
 
 use std::ops::Range;
 
 use striate_comm::alone;
 use striate_file::{File, Hints, Method, MethodChoice, Switch};
 
-use super::Partitioned;
+use super::commit::complete_commit;
 use super::headers::partition_identity;
+use super::open::read_netcdf4;
+use super::partition_io::PartitionPiece;
 use super::piece_bytes::{len, pack, pieces_to_read, pieces_to_write, unpack};
 use super::request::{MappedRequest, RequestQueue};
 use super::subfiles;
+use super::{IndependentHandle, Partitioned};
 use crate::access::{Access, IoMode};
 use crate::file_state::FileState;
+use crate::format::Header;
 use crate::header_reading::{UnfinishedFile, read_header};
 use crate::stream::{ReadStream, WriteStream};
 use crate::{ArrayError, Dataset, OpenMode, Options};
+
+/// Bytes of independent writes that may wait for all ranks.
+const DEFERRED: u64 = 64 << 20;
 
 /// The partitions that have requests.
 fn requested(
@@ -41,13 +53,20 @@ impl Dataset {
         queues: &[RequestQueue<MappedRequest>],
     ) -> Result<(), ArrayError> {
         let buffer = self.options.partitioning.buffer;
+        let limit = self.options.chunk_cache.unwrap_or(DEFERRED);
         for (k, queue) in requested(queues) {
-            let Some(part) = self.independent_handle(k)? else { continue };
+            self.refresh_handle(k)?;
+            let Some(partitioned) = self.partitioned.as_deref_mut() else { continue };
             for range in rounds(queue, buffer) {
                 let bytes = pack(accesses, queue, range.clone())?;
-                let pieces: Vec<_> =
-                    pieces_to_write(queue, range, &bytes).map(|(_, piece)| piece).collect();
-                part.put_pieces(&pieces, IoMode::Independent)?;
+                let Some(handle) = partitioned.independent.get_mut(&k) else { continue };
+                let netcdf4 = handle.data.state.netcdf4.as_deref();
+                let (waiting, direct): (Vec<_>, Vec<_>) = pieces_to_write(queue, range, &bytes)
+                    .map(|(_, piece)| piece)
+                    .partition(|piece| netcdf4.is_some_and(|it| it.has_index(piece.variable)));
+                direct.iter().try_for_each(|piece| handle.check_extent(k, piece))?;
+                handle.data.put_pieces(&direct, IoMode::Independent)?;
+                partitioned.defer(k, waiting.into_iter(), limit)?;
             }
         }
         Ok(())
@@ -61,28 +80,90 @@ impl Dataset {
     ) -> Result<(), ArrayError> {
         let buffer = self.options.partitioning.buffer;
         for (k, queue) in requested(queues) {
-            let Some(part) = self.independent_handle(k)? else { continue };
+            self.refresh_handle(k)?;
+            let Some(partitioned) = self.partitioned.as_deref_mut() else { continue };
+            let is_own = partitioned.is_own(k);
             for range in rounds(queue, buffer) {
                 let mut bytes = vec![0; len(&range) as usize];
-                let pieces =
-                    pieces_to_read(queue, range.clone(), &mut bytes).map(|(_, piece)| piece);
-                part.get_pieces(pieces.collect(), IoMode::Independent)?;
+                let Some(handle) = partitioned.independent.get_mut(&k) else { continue };
+                let pieces: Vec<_> = pieces_to_read(queue, range.clone(), &mut bytes)
+                    .map(|(_, piece)| piece)
+                    .collect();
+                for piece in &pieces {
+                    handle.check_extent(k, piece)?;
+                    if partitioned.has_uncommitted_chunks && !is_own {
+                        handle.check_committed(k, piece.variable)?;
+                    }
+                }
+                handle.data.get_pieces(pieces, IoMode::Independent)?;
+                partitioned.add_deferred(k, queue, range.clone(), &mut bytes);
                 unpack(accesses, queue, range, &bytes)?;
             }
         }
         Ok(())
     }
 
-    /// The handle by which this rank accesses a partition independently; opened at first use.
-    fn independent_handle(&mut self, k: usize) -> Result<Option<&mut Dataset>, ArrayError> {
+    /// Opens the handle by which this rank accesses a partition independently, if it has none or
+    /// one that does not know the state of the partition.
+    fn refresh_handle(&mut self, k: usize) -> Result<(), ArrayError> {
         let (hints, mode) = (self.state.file.hints().clone(), self.state.mode);
         let options = Options { hints: unsieved(hints), ..self.options.clone() };
-        let Some(partitioned) = self.partitioned.as_deref_mut() else { return Ok(None) };
-        if !partitioned.independent.contains_key(&k) {
-            let part = partitioned.open_independent(k, mode, &options)?;
-            partitioned.independent.insert(k, part);
+        let Some(partitioned) = self.partitioned.as_deref_mut() else { return Ok(()) };
+        let state = partitioned.state_of(k);
+        if partitioned.independent.get(&k).is_some_and(|handle| handle.state == state) {
+            return Ok(());
         }
-        Ok(partitioned.independent.get_mut(&k))
+        let data = partitioned.open_independent(k, mode, &options)?;
+        if let Some(old) = partitioned.independent.insert(k, IndependentHandle { data, state }) {
+            old.data.state.file.close()?;
+        }
+        Ok(())
+    }
+}
+
+/// The error of a rank whose independent writes fill the memory that they may have.
+pub(super) fn too_much_waits(logical: &Header, limit: u64) -> ArrayError {
+    let filtered = logical.variables.iter().find(|it| !it.storage.filters.is_empty());
+    ArrayError::Access {
+        call: "put",
+        variable: filtered.map_or_else(String::new, |it| it.name.clone()),
+        reason: format!(
+            "more than {limit} bytes of independent writes to filtered chunks of partitions wait \
+             for all ranks: call sync, use put_all, or set nc_chunk_cache"
+        ),
+    }
+}
+
+impl IndependentHandle {
+    /// An error if a piece has elements that came into being after the last commit.
+    fn check_extent<B>(&self, k: usize, piece: &PartitionPiece<B>) -> Result<(), ArrayError> {
+        let header = &self.data.state.header;
+        if !header.format.is_hdf5() {
+            return Ok(());
+        }
+        let shape = header.shape(&header.variables[piece.variable]);
+        let is_known = (0..shape.len())
+            .all(|dimension| piece.hyperslab.ends_before(dimension, shape[dimension]));
+        if is_known { Ok(()) } else { Err(self.unknown(k, piece.variable)) }
+    }
+
+    /// An error if a variable has chunks whose places are not known outside of the group.
+    fn check_committed(&self, k: usize, variable: usize) -> Result<(), ArrayError> {
+        match &self.data.state.netcdf4 {
+            Some(netcdf4) if netcdf4.has_index(variable) => Err(self.unknown(k, variable)),
+            _ => Ok(()),
+        }
+    }
+
+    fn unknown(&self, k: usize, variable: usize) -> ArrayError {
+        ArrayError::Access {
+            call: "independent access",
+            variable: self.data.state.header.variables[variable].name.clone(),
+            reason: format!(
+                "it was written to partition {k}, of another group of ranks, after the last sync: \
+                 call sync first, or a collective form"
+            ),
+        }
     }
 }
 
@@ -96,6 +177,15 @@ fn unsieved(mut hints: Hints) -> Hints {
 }
 
 impl Partitioned {
+    fn is_own(&self, k: usize) -> bool {
+        self.own.iter().any(|part| part.index == k)
+    }
+
+    /// A number that is another one when a handle of a partition has to be opened again.
+    fn state_of(&self, k: usize) -> u64 {
+        if self.is_own(k) { self.changes } else { self.commits.get(k).copied().unwrap_or(0) }
+    }
+
     fn open_independent(
         &self,
         k: usize,
@@ -104,6 +194,9 @@ impl Partitioned {
     ) -> Result<Dataset, ArrayError> {
         let path = self.files[k].clone();
         let mut file = File::open(&alone(), &path, mode.file_mode(), &options.hints)?;
+        if self.logical.format.is_hdf5() {
+            return self.open_independent_netcdf4(k, file, mode, options);
+        }
         // The header of a new partition is complete from the end of its definition on, though its
         // magic number still marks it as unfinished.
         let mut header = read_header(&mut file, UnfinishedFile::Accept)?;
@@ -120,5 +213,28 @@ impl Partitioned {
         }
         header.records = self.logical.records;
         Ok(Dataset::new(FileState::new(file, path, header, options, mode)?, options.clone()))
+    }
+
+    fn open_independent_netcdf4(
+        &self,
+        k: usize,
+        mut file: File,
+        mode: OpenMode,
+        options: &Options,
+    ) -> Result<Dataset, ArrayError> {
+        let path = self.files[k].clone();
+        let state = if let Some(own) = self.own.iter().find(|part| part.index == k) {
+            let known = &own.data.state;
+            let mut state = FileState::new(file, path, known.header.clone(), options, mode)?;
+            state.netcdf4 = known.netcdf4.as_ref().map(|it| Box::new(it.replica(options)));
+            state
+        } else {
+            // A writer has completed all commits.
+            let decided = if mode.is_writable() { &[][..] } else { &self.decided };
+            let superblock = complete_commit(&mut file, decided, k, false)?;
+            let state = read_netcdf4(file, &path, options, mode, superblock.as_ref())?;
+            self.arranged(k, state, mode.is_writable())?
+        };
+        Ok(Dataset::new(state, options.clone()))
     }
 }

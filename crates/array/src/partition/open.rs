@@ -12,15 +12,19 @@ use std::sync::Arc;
 use striate_comm::Comm;
 use striate_file::File;
 
+use super::arrangement::arrange_variables;
+use super::commit::{self, DecidedCommit};
 use super::create::group_of;
 use super::file_names::{file_name, resolved};
 use super::groups::Groups;
-use super::headers;
+use super::headers::{self, PartitionIdentity};
 use super::subfiles;
 use super::{OpenPartition, PartitionStats, Partitioned, Partitioning};
-use crate::file_state::{FileState, RecordInfo};
-use crate::header_reading::{UnfinishedFile, read_header};
-use crate::{ArrayError, Dataset, Options};
+use crate::file_state::{FileState, RecordInfo, agree_among};
+use crate::format::Header;
+use crate::header_reading::{FileDefinitions, UnfinishedFile, read_definitions_with, read_header};
+use crate::netcdf4::Superblock;
+use crate::{ArrayError, Dataset, OpenMode, Options};
 
 /// The dataset of an opened file. Collective.
 pub(crate) fn open(mut state: FileState, options: &Options) -> Result<Dataset, ArrayError> {
@@ -50,6 +54,18 @@ pub(crate) fn open(mut state: FileState, options: &Options) -> Result<Dataset, A
     let partitioning = Partitioning::of_rank_0(comm.as_ref(), &options.partitioning)?;
     let options = Options { partitioning, ..options.clone() };
     let groups = Groups { ranks: comm.size(), partitions: scheme.count };
+    if state.header.format.is_hdf5() {
+        // The master has no variables by which it would have the lengths of all dimensions.
+        let dimensions = (0..).zip(&logical.dimensions);
+        let lengths = dimensions.filter(|(_, it)| it.is_unlimited()).map(|(id, it)| (id, it.len));
+        let lengths: Vec<(u32, u64)> = lengths.collect();
+        if state.mode.is_writable() {
+            state.grow_to(&lengths)?;
+        }
+        for (id, len) in lengths {
+            state.header.dimensions[id as usize].len = len;
+        }
+    }
     let mut partitioned = Partitioned {
         filled: vec![false; logical.variables.len()],
         master: state.header.clone(),
@@ -65,11 +81,17 @@ pub(crate) fn open(mut state: FileState, options: &Options) -> Result<Dataset, A
         group: group_of(comm.as_ref(), groups)?,
         own: Vec::new(),
         independent: BTreeMap::new(),
+        deferred: Vec::new(),
+        decided: DecidedCommit::all_of(&state.header),
+        commits: Vec::new(),
+        changes: 0,
+        has_uncommitted_chunks: false,
         infos: Vec::new(),
         master_references: Vec::new(),
         stale_coordinates: false,
         costs: PartitionStats::default(),
     };
+    partitioned.commits = vec![0; partitioned.files.len()];
     partitioned.update_derived();
     let problems = partitioned.open_own(&state, &options);
     partitioned.share_problems(comm.as_ref(), &problems)?;
@@ -88,6 +110,7 @@ pub(crate) fn open(mut state: FileState, options: &Options) -> Result<Dataset, A
         return Err(ArrayError::Partition { file, reason });
     }
     partitioned.set_records(state.header.records);
+    partitioned.filled = state.filled.clone();
     Ok(Dataset::with(state, options, Some(Box::new(partitioned))))
 }
 
@@ -98,7 +121,7 @@ impl Partitioned {
         let mut problems = Vec::new();
         for k in self.groups.partitions_of(self.groups.of_rank(self.rank)) {
             match self.open_partition(k, master, options) {
-                Ok(data) => self.own.push(OpenPartition { index: k, data }),
+                Ok(data) => self.own.push(OpenPartition::new(k, data)),
                 Err(reason) => problems.push((k, reason)),
             }
         }
@@ -137,6 +160,9 @@ impl Partitioned {
         master: &FileState,
         options: &Options,
     ) -> Result<Dataset, ArrayError> {
+        if self.logical.format.is_hdf5() {
+            return self.checked_netcdf4(k, file, path, master, options);
+        }
         let mut header = read_header(&mut file, UnfinishedFile::Refuse)?;
         let (file_len, records) = (file.size(), master.header.records);
         let mut state = FileState::new(file, path.into(), header.clone(), options, master.mode)?;
@@ -147,31 +173,21 @@ impl Partitioned {
         let identity = table.identity_of(k, None);
         let expected = headers::partition(&self.logical, &self.scheme, k, &identity)?;
         header.records = records;
-        let checked = match headers::partition_identity(&header) {
-            None => fault("it is no partition".into()),
-            Some(own) if own.id != table.id => {
-                fault(format!("it is of another dataset, {}, not of {}", own.id, table.id))
-            }
-            Some(own) if own.index != k as u64 => {
-                fault(format!("it is partition {}, not {k}", own.index))
-            }
-            Some(own) if own.generation != table.generation => fault(format!(
-                "it is of generation {}, the master of {}",
-                own.generation, table.generation
-            )),
-            Some(own)
+        let checked = match self.check_identity(k, &header) {
+            Err(reason) => fault(reason),
+            Ok(own)
                 if own.size != table.sizes[k] || headers::size_of(&header) != Some(own.size) =>
             {
                 fault("its sizes are not those that the master states".into())
             }
-            Some(_) if !same_shape(&header, &expected) => {
+            Ok(_) if !same_shape(&header, &expected) => {
                 fault("its variables are not those that the master states".into())
             }
-            Some(_) if state.header.records < records => fault(format!(
+            Ok(_) if state.header.records < records => fault(format!(
                 "it has {} records, the master states {records}",
                 state.header.records
             )),
-            Some(_) => check_length(path, file_len, header.end(), |len, end| {
+            Ok(_) => check_length(path, file_len, header.end(), |len, end| {
                 format!("it has {len} bytes of {end}")
             }),
         };
@@ -179,6 +195,66 @@ impl Partitioned {
         state.stated_records = state.header.records;
         state.header.records = records;
         Ok(Dataset::new(state, options.clone()))
+    }
+
+    /// The same for a netCDF-4 file. Collective in the group.
+    fn checked_netcdf4(
+        &self,
+        k: usize,
+        mut file: File,
+        path: &Path,
+        master: &FileState,
+        options: &Options,
+    ) -> Result<Dataset, ArrayError> {
+        let is_writable = master.mode.is_writable();
+        let superblock = commit::complete_commit(&mut file, &self.decided, k, is_writable)?;
+        let state = read_netcdf4(file, path, options, master.mode, superblock.as_ref())?;
+        let comm = Arc::clone(&state.comm);
+        let arranged = self.arranged(k, state, is_writable);
+        Ok(Dataset::new(agree_among(comm.as_ref(), arranged)?, options.clone()))
+    }
+
+    /// An opened netCDF-4 partition, with its variables in the order in which requests count them.
+    pub(super) fn arranged(
+        &self,
+        k: usize,
+        mut state: FileState,
+        is_writable: bool,
+    ) -> Result<FileState, ArrayError> {
+        let file = state.path.display().to_string();
+        let fault = |reason: String| Err(ArrayError::Partition { file: file.clone(), reason });
+        let identity = self.table.identity_of(k, None);
+        let expected = headers::partition(&self.logical, &self.scheme, k, &identity)?;
+        if let Err(reason) = self.check_identity(k, &state.header) {
+            return fault(reason);
+        }
+        if !arrange_variables(&mut state, &expected) {
+            return fault("its variables are not those that the master states".into());
+        }
+        match state.netcdf4.as_ref().and_then(|netcdf4| netcdf4.refusal(0)) {
+            Some(reason) if is_writable => fault(format!("it can only be read: {reason}")),
+            _ => Ok(state),
+        }
+    }
+
+    /// What a partition says of itself, if it is the one that the master lists; the error is a
+    /// reason.
+    fn check_identity(&self, k: usize, header: &Header) -> Result<PartitionIdentity, String> {
+        let table = &self.table;
+        match headers::partition_identity(header) {
+            None => Err("it is no partition".into()),
+            Some(own) if own.id != table.id => {
+                Err(format!("it is of another dataset, {}, not of {}", own.id, table.id))
+            }
+            Some(own) if own.index != k as u64 => {
+                Err(format!("it is partition {}, not {k}", own.index))
+            }
+            Some(own) if own.generation != table.generation => Err(format!(
+                "it is of generation {}, the master of {}",
+                own.generation, table.generation
+            )),
+            Some(own) => Ok(own),
+        }
     }
 
     /// Makes the problems of partitions known to all ranks. Collective.
@@ -205,6 +281,29 @@ impl Partitioned {
     }
 }
 
+/// The state of a netCDF-4 file that is a partition, with a superblock in the place of its own if
+/// rank 0 has one. Collective.
+pub(super) fn read_netcdf4(
+    mut file: File,
+    path: &Path,
+    options: &Options,
+    mode: OpenMode,
+    superblock: Option<&Superblock>,
+) -> Result<FileState, ArrayError> {
+    let mut definitions = read_definitions_with(&mut file, UnfinishedFile::Refuse, superblock)?;
+    let header = definitions.take_header();
+    let mut state = FileState::new(file, path.into(), header, options, mode)?;
+    match definitions {
+        FileDefinitions::Netcdf4(opened) => opened.install(&mut state, options)?,
+        FileDefinitions::Classic(_) => {
+            let file = path.display().to_string();
+            let reason = "it is a classic file, the master is netCDF-4".into();
+            return Err(ArrayError::Partition { file, reason });
+        }
+    }
+    Ok(state)
+}
+
 /// An error if a file of `len` bytes does not reach `end`, where its data ends; `too_short` is the
 /// reason.
 pub(super) fn check_length(
@@ -222,7 +321,7 @@ pub(super) fn check_length(
 }
 
 /// Whether two headers have the same variables, with the same types and shapes.
-pub(super) fn same_shape(own: &crate::format::Header, expected: &crate::format::Header) -> bool {
+pub(super) fn same_shape(own: &Header, expected: &Header) -> bool {
     own.format == expected.format
         && own.variables.len() == expected.variables.len()
         && own.variables.iter().zip(&expected.variables).all(|(one, other)| {

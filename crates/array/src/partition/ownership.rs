@@ -25,6 +25,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, StatxFlags, openat, stata
 use rustix::io::Errno;
 use striate_comm::alone;
 use striate_file::{File, FileError};
+use striate_hdf5::SIGNATURE;
 use striate_store::remote::RemoteUrl;
 
 use super::dataset_files::{Ownership, REMOVED, contiguous_hints};
@@ -35,7 +36,10 @@ use super::headers::{MasterReference, PartitionIdentity, files_of, partition_ide
 use super::subfiles;
 use crate::ArrayError;
 use crate::format::Header;
-use crate::header_reading::{UnfinishedFile, read_growing, read_header};
+use crate::header_reading::{
+    FileDefinitions, UnfinishedFile, read_definitions, read_growing, read_header,
+};
+use crate::netcdf4::{header_of_local_file, replace_attributes};
 
 /// A file that was inspected: [`VerifiedFile::delete`] deletes this file, and not another one that
 /// has got its name since.
@@ -108,7 +112,7 @@ impl<'a> OwnershipClaim<'a> {
                     }
                 }
             }
-            Ok(InspectedFile { header: None, len: 0, verified, .. }) => match self
+            Ok(InspectedFile { header: None, is_begun: true, verified }) => match self
                 .check_empty(k, file, &verified)
             {
                 None => Verdict { ownership: Ownership::Own, placed: true, file: Some(verified) },
@@ -153,8 +157,8 @@ impl<'a> OwnershipClaim<'a> {
         ))
     }
 
-    /// Why an empty file is not a partition whose writer was killed right after creating it; `None`
-    /// if it is one.
+    /// Why a file that is empty, or has nothing at its start yet, is not a partition whose writer
+    /// was killed right after creating it; `None` if it is one.
     fn check_empty(&self, k: usize, file: &Path, verified: &VerifiedFile) -> Option<String> {
         let unproven =
             || Some("it is empty, and nothing proves that it is the dataset's".to_owned());
@@ -221,7 +225,9 @@ impl VerifiedFile {
 /// A file that may be a partition, and its header.
 struct InspectedFile {
     header: Option<Header>,
-    len: u64,
+    /// Whether it is empty, or begins with zeros: the superblock of a netCDF-4 file is written
+    /// last.
+    is_begun: bool,
     verified: VerifiedFile,
 }
 
@@ -250,10 +256,13 @@ impl InspectedFile {
         if !known.is_file() {
             return Err("it is not a file".into());
         }
-        let header =
-            local_header(&opened).map_err(|error| format!("it cannot be read: {error}"))?;
+        let unread = |error: io::Error| format!("it cannot be read: {error}");
+        let header = local_header(&opened).map_err(unread)?;
+        let mut begin = [0; SIGNATURE.len()];
+        let got = opened.read_at(&mut begin, 0).map_err(unread)?;
+        let is_begun = is_zero(&begin[..got]);
         let verified = VerifiedFile { file: file.into(), inode: Some((known.dev(), known.ino())) };
-        Ok(Self { header, len: known.len(), verified })
+        Ok(Self { header, is_begun, verified })
     }
 
     fn on_servers(file: &Path) -> Result<Self, String> {
@@ -266,10 +275,16 @@ impl InspectedFile {
         let opened = File::open(&alone(), file, striate_file::Mode::READ, &hints);
         let unread = |error: FileError| format!("it cannot be read: {error}");
         let mut opened = opened.map_err(unread)?;
-        let len = opened.size().map_err(unread)?;
+        let mut begin = [0; SIGNATURE.len()];
+        let got = opened.read_at(0, begin.as_mut_slice()).map_err(unread)?;
+        let is_begun = is_zero(&begin[..got as usize]);
         let header = read_header(&mut opened, UnfinishedFile::Accept).ok();
-        Ok(Self { header, len, verified: VerifiedFile { file: file.into(), inode: None } })
+        Ok(Self { header, is_begun, verified: VerifiedFile { file: file.into(), inode: None } })
     }
+}
+
+fn is_zero(bytes: &[u8]) -> bool {
+    bytes.iter().all(|&byte| byte == 0)
 }
 
 /// A phrase for a file that is not a regular one.
@@ -299,8 +314,12 @@ fn parts_of(file: &Path) -> (PathBuf, PathBuf) {
     (parent.unwrap_or(Path::new(".")).into(), name)
 }
 
-/// The header of an open file; `None` if it is not a netCDF classic file.
+/// The header of an open file; `None` if it is not a netCDF file.
 fn local_header(file: &fs::File) -> io::Result<Option<Header>> {
+    let mut begin = [0; SIGNATURE.len()];
+    if file.read_at(&mut begin, 0)? == begin.len() && begin == SIGNATURE {
+        return header_of_local_file(file);
+    }
     let len = file.metadata()?.len();
     let read = read_growing(len, UnfinishedFile::Accept, |offset, bytes| {
         let mut got = 0;
@@ -514,8 +533,8 @@ fn is_below(file: &Path, master: &Path) -> bool {
     }
 }
 
-/// Replaces the reference of a partition to its master; does nothing if the header has no space for
-/// it.
+/// Replaces the reference of a partition to its master; does nothing if the header of a classic file
+/// has no space for it.
 pub(super) fn update_master_reference(
     file: &Path,
     master_reference: &MasterReference,
@@ -523,7 +542,13 @@ pub(super) fn update_master_reference(
     let hints = contiguous_hints();
     let mode = striate_file::Mode::READ | striate_file::Mode::WRITE;
     let mut opened = File::open(&alone(), file, mode, &hints)?;
-    let header = read_header(&mut opened, UnfinishedFile::Accept)?;
+    let mut definitions = read_definitions(&mut opened, UnfinishedFile::Accept)?;
+    let header = definitions.take_header();
+    if let FileDefinitions::Netcdf4(definitions) = definitions {
+        return replace_attributes(opened, file, header, *definitions, |header| {
+            master_reference.write_to(&mut header.attributes);
+        });
+    }
     let mut after = header.clone();
     master_reference.write_to(&mut after.attributes);
     let data_begin = header.variables.iter().map(|variable| variable.begin).min();

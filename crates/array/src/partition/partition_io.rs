@@ -11,7 +11,7 @@ use crate::access::{Access, IoMode};
 use crate::format::Variable;
 use crate::slab::placement_of;
 use crate::stream::{ReadStream, WriteStream};
-use crate::{ArrayError, Dataset};
+use crate::{ArrayError, Dataset, placement};
 
 /// Threads that a rank uses for its partitions at a time.
 const MAX_THREADS: usize = 16;
@@ -40,12 +40,18 @@ impl Dataset {
         memory: M,
     ) -> Result<Access<M>, ArrayError> {
         let known: &Variable = &self.state.header.variables[variable];
+        let netcdf4 = self.state.netcdf4.as_ref();
+        let is_placed_later = netcdf4.is_some_and(|netcdf4| netcdf4.is_placed_later(variable));
         let record_size = self.state.record_info.record_size;
-        let placement = placement_of(&self.state.header, known, record_size, hyperslab)?;
+        let placement = if is_placed_later {
+            placement::empty()?
+        } else {
+            placement_of(&self.state.header, known, record_size, hyperslab)?
+        };
         Ok(Access {
             variable,
             placement,
-            hyperslab: None,
+            hyperslab: is_placed_later.then(|| hyperslab.clone()),
             records: 0,
             growth: Vec::new(),
             may_be_out_of_range: false,

@@ -8,6 +8,7 @@ use std::io::{self, Read as _};
 use std::path::Path;
 
 use striate_file::File;
+use striate_hdf5::SIGNATURE;
 
 use super::dataset_files::{DatasetFiles, DatasetKind, in_the_way};
 use super::file_names::is_remote;
@@ -47,12 +48,15 @@ pub(super) fn remove_unpublished(path: &Path) -> Result<(), ArrayError> {
         Ok(known) if !known.is_file() => return Err(in_the_way("it is not a regular file".into())),
         Ok(_) => {}
     }
-    let mut magic = [0; 3];
+    let mut magic = [0; SIGNATURE.len()];
     let read = std::fs::File::open(path).and_then(|mut file| file.read(&mut magic));
     // A writer that was killed right after creating the file leaves it empty, or with a hole.
     match read.map_err(|error| in_the_way(error.to_string()))? {
-        3 if ![*b"cdf", *b"CDF", [0; 3]].contains(&magic) => {
-            return Err(in_the_way("it is not a dataset".into()));
+        read @ 3.. => {
+            let is_classic = [b"cdf", b"CDF", &[0; 3]].contains(&&[magic[0], magic[1], magic[2]]);
+            if !is_classic && (read < SIGNATURE.len() || magic != SIGNATURE) {
+                return Err(in_the_way("it is not a dataset".into()));
+            }
         }
         _ => {}
     }
@@ -66,12 +70,16 @@ impl Dataset {
         let durability =
             if self.state.publish_as.is_some() { Durability::Durable } else { durability };
         self.copy_coordinates()?;
+        if self.has_netcdf4_partitions() {
+            self.commit_partitioned(durability)?;
+            return self.publish();
+        }
         if let Some(partitioned) = &mut self.partitioned {
             let mut own = Ok(());
             if durability == Durability::Durable {
                 // Independent writes of this rank.
                 for part in partitioned.independent.values_mut() {
-                    own = own.and(part.state.file.sync().map_err(ArrayError::from));
+                    own = own.and(part.data.state.file.sync().map_err(ArrayError::from));
                 }
             }
             // No rank finishes a file that another one still writes.

@@ -8,7 +8,7 @@ use super::partition_io::for_each_partition;
 use super::scheme::PAR_DIM_ID;
 use crate::file_state::{Durability, FileState};
 use crate::format::{Header, Values, Variable};
-use crate::{ArrayError, Dataset, Options, relocate};
+use crate::{ArrayError, Dataset, Options, netcdf4, relocate};
 
 /// Ends a redefinition. The header of `state` has the new definitions, `before` the old ones.
 /// Collective.
@@ -39,6 +39,9 @@ pub(crate) fn redefine(
     partitioned.scheme = state.agree(scheme)?;
     partitioned.table.generation += 1;
     partitioned.stale_coordinates = true;
+    if state.header.format.is_hdf5() {
+        return redefine_netcdf4(state, partitioned, options);
+    }
     // Definitions beyond the limits of the format are refused before anything is written.
     let arranged = partitioned.arrange_own();
     let old_headers = state.agree(arranged)?;
@@ -62,7 +65,7 @@ pub(crate) fn redefine(
     // Independent handles have the old layout.
     let closed = std::mem::take(&mut partitioned.independent)
         .into_values()
-        .map(|part| part.state.file.close().map_err(ArrayError::from));
+        .map(|handle| handle.data.state.file.close().map_err(ArrayError::from));
     let closed = closed.fold(Ok(()), Result::and);
     let changed = closed.and(partitioned.write_definitions_of_own(&old_headers, !was_unfinished));
     state.agree(changed)?;
@@ -73,6 +76,31 @@ pub(crate) fn redefine(
     partitioned.update_logical(&state.header);
     partitioned.update_derived();
     Ok(Dataset::with(state, options, Some(Box::new(partitioned))))
+}
+
+/// The same for a dataset of netCDF-4 files, which nobody sees before all of them are committed as
+/// one. Collective.
+fn redefine_netcdf4(
+    mut state: FileState,
+    mut partitioned: Partitioned,
+    options: Options,
+) -> Result<Dataset, ArrayError> {
+    let checked = netcdf4::check_layouts(&partitioned.logical, &options);
+    let arranged = checked.and_then(|()| partitioned.arrange_own());
+    state.agree(arranged)?;
+    let jobs = partitioned.own.iter_mut().map(|part| (part, ())).collect();
+    let defined = for_each_partition(jobs, |part, ()| {
+        let Dataset { state, options, .. } = &mut part.data;
+        netcdf4::define(state, options)
+    });
+    state.agree(defined)?;
+    partitioned.define_master(&mut state, &options)?;
+    partitioned.update_logical(&state.header);
+    partitioned.update_derived();
+    let mut data = Dataset::with(state, options, Some(Box::new(partitioned)));
+    // Ranks that access partitions of other groups find the new variables.
+    data.commit_partitioned(Durability::Buffered)?;
+    Ok(data)
 }
 
 fn par_dim_id(variable: &Variable) -> Option<&Values> {
@@ -96,6 +124,11 @@ fn check_divisions(now: &Header, before: &Header) -> Result<(), ArrayError> {
 impl Partitioned {
     /// Sets the fill modes of the master: only of variables that are not divided.
     pub(super) fn mask_filled(&self, state: &mut FileState) {
+        if state.header.format.is_hdf5() {
+            // The file has the fill modes, also that of a scalar that represents a variable.
+            state.filled.clone_from(&self.filled);
+            return;
+        }
         let divided = self.scheme.variables.iter().map(Option::is_some);
         state.filled =
             self.filled.iter().zip(divided).map(|(&filled, divided)| filled && !divided).collect();

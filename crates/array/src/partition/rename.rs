@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use striate_comm::alone;
 use striate_file::{File, FileError, Hints, Mode};
 
+use super::commit::complete_commits;
 use super::dataset_files::{
     DatasetFiles, DatasetKind, Ownership, PartitionFile, REMOVED, contiguous_hints, read,
 };
@@ -31,6 +32,8 @@ use super::ownership::{file_identity, not_own, reference_to_master, update_maste
 use super::subfiles;
 use crate::ArrayError;
 use crate::format::{Alignment, Header};
+use crate::header_reading::{FileDefinitions, UnfinishedFile, read_definitions};
+use crate::netcdf4::replace_attributes;
 
 /// Suffix of the name of a file that is being copied.
 const MOVING: &str = ".moving";
@@ -81,6 +84,13 @@ impl DatasetFiles {
             }
             _ => Some(self.plan_rename(to)?),
         };
+        if matches!(self.kind, DatasetKind::Partitioned { .. }) {
+            // References to the master are written to partitions in their last state.
+            let own = self.partitions.iter().enumerate();
+            let own = own.filter(|(_, part)| part.ownership == Ownership::Own);
+            let own = own.map(|(k, part)| (k, part.file.as_path()));
+            complete_commits(&read(&from)?.0, own)?;
+        }
         let Some(plan) = plan else {
             move_file(&from, to)?;
             self.own().try_for_each(|part| update_reference(&self.kind, &part.file, to))?;
@@ -186,7 +196,7 @@ impl DatasetFiles {
             }
         }
         let alignment = Alignment { header: 4, fixed: 4096, fixed_from: 1 << 20, record: 4 };
-        if after != before {
+        if after != before && !after.format.is_hdf5() {
             after.arrange(&alignment, Some(&before))?;
         }
         Ok(RenamePlan { moves, before, after })
@@ -318,6 +328,18 @@ fn write_master(from: &Path, to: &Path, plan: &RenamePlan) -> Result<(), ArrayEr
     let mode = Mode::CREATE | Mode::READ | Mode::WRITE;
     let mut target = File::open(&alone(), to, mode, &hints)?;
     target.set_size(0)?;
+    if plan.after.format.is_hdf5() {
+        copy_bytes(&mut source, &mut target)?;
+        source.close()?;
+        let mut definitions = read_definitions(&mut target, UnfinishedFile::Accept)?;
+        let header = definitions.take_header();
+        let FileDefinitions::Netcdf4(opened) = definitions else {
+            return Err(refuse(from, "it has changed"));
+        };
+        return replace_attributes(target, to, header, *opened, |header| {
+            header.attributes.clone_from(&plan.after.attributes);
+        });
+    }
     target.write_at(0, plan.after.encode().as_slice())?;
     let end = source.size()?;
     for DataMove { from, to, len } in data_moves(&plan.before, &plan.after)? {
@@ -341,6 +363,20 @@ fn write_master(from: &Path, to: &Path, plan: &RenamePlan) -> Result<(), ArrayEr
     target.sync()?;
     target.close()?;
     Ok(source.close()?)
+}
+
+/// Copies a file as it is.
+fn copy_bytes(from: &mut File, to: &mut File) -> Result<(), ArrayError> {
+    let mut buffer = vec![0; CHUNK as usize];
+    let mut at = 0;
+    loop {
+        let got = from.read_at(at, &mut buffer[..])?;
+        if got == 0 {
+            return Ok(to.flush()?);
+        }
+        to.write_at(at, &buffer[..got as usize])?;
+        at += got;
+    }
 }
 
 /// A range of data of the old master, and its offset in the new one.

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use super::Partitioning;
 use crate::ArrayError;
-use crate::format::{Header, Values, Variable};
+use crate::format::{Dimension, Header, Values, Variable};
 
 /// The attribute of a variable that selects the dimension along which it is divided.
 pub(crate) const PAR_DIM_ID: &str = "par_dim_id";
@@ -59,7 +59,10 @@ pub(crate) struct PartitionVariable {
 /// dimension.
 fn is_coordinate(header: &Header, variable: &Variable) -> bool {
     match variable.dimensions.as_slice() {
-        [id] => header.dimensions.get(*id as usize).is_some_and(|it| it.name == variable.name),
+        [id] => header
+            .dimensions
+            .get(*id as usize)
+            .is_some_and(|it| it.name == variable.name && it.group == variable.group),
         _ => false,
     }
 }
@@ -176,7 +179,8 @@ fn division_of(
     count: u64,
     by_default: bool,
 ) -> Result<Option<Division>, ArrayError> {
-    let is_record = header.is_record(variable);
+    let is_unlimited =
+        |&id: &u32| header.dimensions.get(id as usize).is_some_and(Dimension::is_unlimited);
     let dimension = match choice(header, variable, asked)? {
         DimensionChoice::Master => return Ok(None),
         DimensionChoice::Dimension(dimension) => dimension,
@@ -184,7 +188,12 @@ fn division_of(
         DimensionChoice::Default if variable.dimensions.len() as u64 <= asked.min_ndims => {
             return Ok(None);
         }
-        DimensionChoice::Default => usize::from(is_record),
+        // The most significant dimension that is not unlimited; a variable that has none stays in
+        // the master.
+        DimensionChoice::Default => {
+            let mut dimensions = variable.dimensions.iter();
+            dimensions.position(|id| !is_unlimited(id)).unwrap_or(usize::MAX)
+        }
     };
     let Some(&id) = variable.dimensions.get(dimension) else { return Ok(None) };
     let Some(known) = header.dimensions.get(id as usize) else { return Ok(None) };
@@ -227,7 +236,8 @@ fn choice(
             None => Err(refuse(hint, format!("it has no dimension '{name}'"))),
         }
     };
-    if let Some((_, name)) = asked.dimensions.iter().find(|(name, _)| *name == variable.name) {
+    let path = header.path(variable.group, &variable.name);
+    if let Some((_, name)) = asked.dimensions.iter().find(|(name, _)| *name == path) {
         return named("nc_partition_dims", name);
     }
     let set = variable.attributes.iter().find(|attribute| attribute.name == PAR_DIM_ID);

@@ -127,6 +127,7 @@ pub(crate) fn parts(draw: &mut Draw, shape: &[u64], ranks: u64) -> Vec<RankSlab>
 /// The expected content of a variable.
 #[derive(Clone, Debug)]
 pub(crate) struct Expected {
+    pub(crate) name: String,
     pub(crate) external: Type,
     /// The lengths of unlimited dimensions are those of the model.
     pub(crate) shape: Vec<u64>,
@@ -146,7 +147,8 @@ impl Expected {
         let dimensions = dimensions
             .map(|&dimension| (dimension, header.dimensions[dimension as usize].is_unlimited()))
             .collect();
-        Self { external: variable.external, shape, dimensions, values, fill: None }
+        let name = variable.name.clone();
+        Self { name, external: variable.external, shape, dimensions, values, fill: None }
     }
 
     /// Whether it can grow.

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use striate_array::format::{ByteOrder, ChunkFilter, StorageLayout, StorageOptions};
 use striate_array::{
     ArrayError, Dataset, Format, OpenMode, Options, Owner, Slab, Type, VariableId,
 };
@@ -22,6 +23,8 @@ use crate::{divided, names};
 
 const PLACE: &str = "STRIATE_TEST_PARTITIONS_KILL";
 const RANKS: usize = 3;
+const FORMATS: [Format; 5] =
+    [Format::Netcdf4, Format::Cdf1, Format::Netcdf4Classic, Format::Cdf5, Format::Cdf2];
 const ROWS: u64 = 31;
 const COLUMNS: u64 = 53;
 
@@ -72,7 +75,8 @@ impl PartitionWriter {
 
     fn write(&mut self, path: &Path) -> Result<(), ArrayError> {
         let dataset = self.dataset;
-        let format = [Format::Cdf1, Format::Cdf2, Format::Cdf5][dataset as usize % 3];
+        let format = FORMATS[dataset as usize % FORMATS.len()];
+        let netcdf4 = format.is_hdf5();
         let options = divided(2 + dataset % 5);
         self.log(&format!("begins {dataset}"))?;
         let mut define = Dataset::create(&self.comm, path, format, &options)?;
@@ -82,15 +86,26 @@ impl PartitionWriter {
         let x = define.dimension("x", COLUMNS)?;
         let grid = define.variable("grid", Type::Int, &[y, x])?;
         let series = define.variable("series", Type::Short, &[time, x])?;
+        if netcdf4 && dataset % 2 == 0 {
+            for (variable, chunks) in [(grid, vec![3, 10]), (series, vec![2, 9])] {
+                let layout = StorageLayout::Chunked(chunks);
+                let filters = vec![ChunkFilter::Shuffle, ChunkFilter::Deflate(1)];
+                let storage = StorageOptions { layout, filters, byte_order: ByteOrder::Big };
+                define.storage(variable, storage)?;
+            }
+        }
         let mut data = define.end()?;
         self.put(&mut data, grid, 0..ROWS, PutCall::Collective)?;
         self.put(&mut data, series, 0..2, PutCall::Collective)?;
         data.sync()?;
         self.log(&format!("has {dataset} 2"))?;
         self.put(&mut data, series, 2..4, PutCall::Collective)?;
-        self.put(&mut data, series, 4..6, PutCall::Independent)?;
+        // Independent writes make no records in netCDF-4 files.
+        let call = if netcdf4 { PutCall::Collective } else { PutCall::Independent };
+        self.put(&mut data, series, 4..6, call)?;
         data.sync()?;
         self.log(&format!("has {dataset} 6"))?;
+        self.put(&mut data, series, 1..3, PutCall::Independent)?;
         self.log(&format!("redefines {dataset}"))?;
         let mut define = data.redefine()?;
         define.attribute(Owner::Global, "note", "x".repeat(3000))?;
@@ -151,8 +166,7 @@ impl AcknowledgedLog {
 fn check(path: &Path, log: &AcknowledgedLog) -> bool {
     let opened = Threads::new(2).run(|comm| {
         let mut data = Dataset::open(&comm, path, OpenMode::ReadOnly, &Options::default())?;
-        let header = data.header();
-        let records = header.records;
+        let records = data.dimension_len(data.dimension("time")?)?;
         let dataset = data.attribute(Owner::Global, "dataset")?.clone();
         let dataset =
             u64::from_be_bytes([&[0; 4][..], &dataset.to_bytes()].concat().try_into().unwrap());
@@ -168,6 +182,9 @@ fn check(path: &Path, log: &AcknowledgedLog) -> bool {
                 let expected = value(dataset, variable, row, column);
                 assert_eq!(found, expected, "{variable} at {row}, {column}: {log:?}");
             }
+        }
+        for part in data.partitions().unwrap_or_default() {
+            Dataset::open_raw(&striate_comm::alone(), &part.file, &Options::default())?.close()?;
         }
         data.close()
     });

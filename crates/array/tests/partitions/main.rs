@@ -8,6 +8,7 @@ mod kill;
 #[path = "../killed_writer/mod.rs"]
 mod killed_writer;
 mod mistakes;
+mod netcdf4;
 mod probing;
 #[path = "../small_disk/mod.rs"]
 mod small_disk;

@@ -21,7 +21,7 @@ use striate_array::format::{Header, Variable};
 use striate_array::{ArrayError, Dataset, Slab};
 use striate_comm::Comm;
 
-use super::hdf5_file::{Recognized, recognize};
+use super::hdf5_file::{MissingPartitions, Recognized, recognize};
 use super::missing_values::MissingValues;
 use super::{failed, open, options};
 use crate::document::Document;
@@ -196,7 +196,14 @@ fn print(
     json: bool,
 ) -> Result<(), CommandError> {
     match recognize(file)? {
-        Recognized::Hdf5(opened) => return hdf5::print(file, &opened, how, options, json),
+        Recognized::Hdf5(opened) => {
+            let opened = if how.raw {
+                *opened
+            } else {
+                opened.with_partitions(file, MissingPartitions::Refuse)?
+            };
+            return hdf5::print(file, &opened, how, options, json);
+        }
         Recognized::ForAnotherRank => return Ok(()),
         Recognized::Other => {}
     }

@@ -3,15 +3,20 @@
 //! What a file is, its first bytes say. HDF5 may have other bytes before its own, as many as a
 //! power of two from 512 on.
 
+use std::cell::RefCell;
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::path::Path;
 
+use striate_array::cdl::netcdf4::{DividedElements, as_whole};
+use striate_array::format::ByteOrder;
+use striate_array::{ArrayError, Dataset, DatasetFiles, DatasetKind, OpenMode, Options, Slab};
+use striate_comm::alone;
 use striate_hdf5::netcdf::{NetcdfFile, Unrepresented, describe};
-use striate_hdf5::{Error, File, Reason, SIGNATURE, Source};
+use striate_hdf5::{Error, File, Reason, SIGNATURE, Source, Structure};
 use striate_store::Store;
 
-use super::{place, store};
+use super::{failed, options, place, store};
 use crate::fs::Location;
 use crate::{CommandError, ranks};
 
@@ -45,6 +50,45 @@ pub(super) struct Hdf5File {
     pub(super) size: u64,
     pub(super) file: File<StoreSource>,
     pub(super) described: NetcdfFile,
+    /// The dataset of which it is the master.
+    pub(super) partitioned: Option<PartitionedDataset>,
+}
+
+/// A partitioned dataset, from which one rank reads.
+pub(super) struct PartitionedDataset {
+    pub(super) dataset: RefCell<Dataset>,
+    /// The number in the dataset of each variable of the master that is divided.
+    numbers: Vec<Option<usize>>,
+}
+
+impl PartitionedDataset {
+    pub(super) fn divides(&self, variable: usize) -> bool {
+        self.numbers.get(variable).is_some_and(Option::is_some)
+    }
+}
+
+impl DividedElements for PartitionedDataset {
+    fn read(
+        &self,
+        variable: usize,
+        start: &[u64],
+        count: &[u64],
+    ) -> Option<striate_hdf5::Result<Vec<u8>>> {
+        let number = (*self.numbers.get(variable)?)?;
+        let mut dataset = self.dataset.borrow_mut();
+        let id = dataset.variables().nth(number)?;
+        let byte_order = dataset.header().variables[number].storage.byte_order;
+        let values = dataset.values(id, &Slab::new(start, count)).map_err(|error| {
+            Error::of(Structure::Data, Reason::Storage(io::Error::other(error.to_string())))
+        });
+        Some(values.map(|values| {
+            let mut bytes = values.to_bytes();
+            if byte_order == ByteOrder::Little {
+                striate_datatype::swap_in_place(&mut bytes, values.external().size() as usize);
+            }
+            bytes
+        }))
+    }
 }
 
 /// The bytes of a file. `None` if a path cannot be opened: the reader of classic files says why. A
@@ -117,7 +161,8 @@ pub(super) fn recognize(path: &Path) -> Result<Recognized, CommandError> {
     let name = path.display().to_string();
     let attempted = format!("cannot open {name}");
     let (described, file, size) = opened.map_err(|error| unreadable(&attempted, error))?;
-    Ok(Recognized::Hdf5(Box::new(Hdf5File { name, size, file, described })))
+    let partitioned = None;
+    Ok(Recognized::Hdf5(Box::new(Hdf5File { name, size, file, described, partitioned })))
 }
 
 /// What to say when a file cannot be read.
@@ -129,7 +174,41 @@ pub(super) fn unreadable(attempted: &str, error: Error) -> CommandError {
     CommandError::failed(attempted, error, hint)
 }
 
+/// What becomes of a dataset of which partitions are missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MissingPartitions {
+    /// It is not opened.
+    Refuse,
+    /// It is opened as far as possible.
+    Accept,
+}
+
 impl Hdf5File {
+    /// Makes it the whole dataset, if the file is the master of a partitioned one.
+    pub(super) fn with_partitions(
+        mut self,
+        path: &Path,
+        missing: MissingPartitions,
+    ) -> Result<Self, CommandError> {
+        let is_master =
+            |found: &DatasetFiles| matches!(found.kind, DatasetKind::Partitioned { .. });
+        if !DatasetFiles::of(path).is_ok_and(|found| is_master(&found)) {
+            return Ok(self);
+        }
+        let mut options: Options = options()?;
+        options.partitioning.partial = missing == MissingPartitions::Accept;
+        let opened = Dataset::open(&alone(), path, OpenMode::ReadOnly, &options);
+        let dataset = opened.map_err(|error: ArrayError| failed("cannot open it", error))?;
+        let numbers = as_whole(&mut self.described, &dataset);
+        self.partitioned = Some(PartitionedDataset { dataset: RefCell::new(dataset), numbers });
+        Ok(self)
+    }
+
+    /// Elements that are in partitions.
+    pub(super) fn divided(&self) -> Option<&dyn DividedElements> {
+        self.partitioned.as_ref().map(|partitioned| partitioned as &dyn DividedElements)
+    }
+
     /// Says on standard error what netCDF cannot represent; an error then.
     pub(super) fn report_unrepresented(&self) -> Result<(), CommandError> {
         let all = &self.described.unrepresented;

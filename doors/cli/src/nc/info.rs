@@ -13,7 +13,7 @@ use serde::Serialize;
 use striate_array::format::{Dimension, Header, Variable};
 use striate_datatype::parse_size;
 
-use super::hdf5_file::{Recognized, recognize};
+use super::hdf5_file::{MissingPartitions, Recognized, recognize};
 use super::missing_values::MissingValues;
 use super::{open_partial, store, validate};
 use crate::document::Document;
@@ -111,7 +111,10 @@ struct VariableRow {
 
 pub(crate) fn run(args: &InfoArgs, json: bool) -> Result<(), CommandError> {
     match recognize(&args.file)? {
-        Recognized::Hdf5(opened) => return hdf5::print(args, &opened, json),
+        Recognized::Hdf5(opened) => {
+            let opened = opened.with_partitions(&args.file, MissingPartitions::Accept)?;
+            return hdf5::print(args, &opened, json);
+        }
         Recognized::ForAnotherRank => return Ok(()),
         Recognized::Other => {}
     }

@@ -22,7 +22,8 @@ Datasets that PnetCDF has divided into sub-files (nc_num_subfiles) can be joined
 dimensions, variables and attributes in their order, and all data. The file has a temporary name,
 .NAME.part-..., until it is complete.")]
 pub(crate) struct JoinArgs {
-    /// The format of the file: cdf1, cdf2 or cdf5 [default: that of the dataset]
+    /// The format of the file: cdf1, cdf2, cdf5, netcdf4 or netcdf4-classic [default: that of the
+    /// dataset]
     #[arg(short = 'k', long, value_name = "FORMAT")]
     format: Option<Format>,
 

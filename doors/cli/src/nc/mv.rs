@@ -79,7 +79,7 @@ pub(crate) fn run(args: &NcMvArgs, json: bool) -> Result<(), CommandError> {
             error @ ArrayError::Header { .. } => CommandError::failed(
                 attempted,
                 error,
-                "'mv' and 'striate fs mv' rename files that are not classic netCDF datasets",
+                "'mv' and 'striate fs mv' rename files that are not netCDF datasets",
             ),
             error => failed(&attempted, error),
         }

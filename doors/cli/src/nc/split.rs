@@ -22,8 +22,8 @@ Examples:
   striate nc split s3d.nc parts.nc --partitions 8 --dim u=y --dim yspecies=y --min-ndims 2
 
 Programs see one dataset, by the name of its master; 'striate nc info' shows where each part is. A variable
-is divided along its first dimension, a record variable along its second, unless --dim or its attribute
-par_dim_id names another one; '--dim VAR=none' keeps it in the master. A target is a directory, a URL
+is divided along its first dimension that is not unlimited, unless --dim or its attribute par_dim_id names
+another one; a variable in a group is named by its path; '--dim VAR=none' keeps it in the master. A target is a directory, a URL
 (striate://host:port/path), or one of these followed by #N: the server, or the storage target of a Lustre
 mount, of that number. A URL without a number stands for all its servers.")]
 pub(crate) struct SplitArgs {
@@ -47,7 +47,8 @@ pub(crate) struct SplitArgs {
     #[arg(long, requires = "targets")]
     probe: bool,
 
-    /// The format of all files: cdf1, cdf2 or cdf5 [default: that of the source]
+    /// The format of all files: cdf1, cdf2, cdf5, netcdf4 or netcdf4-classic [default: that of the
+    /// source]
     #[arg(short = 'k', long, value_name = "FORMAT")]
     format: Option<Format>,
 

@@ -18,7 +18,7 @@ use copied_types::CopiedTypes;
 use destination::Destination;
 use indicatif::ProgressBar;
 use serde::Serialize;
-use striate_array::format::{Alignment, Header, Values};
+use striate_array::format::{Alignment, Header, Values, Variable};
 use striate_array::{
     ArrayError, Char, Dataset, Definition, Elements, Format, GroupId, Options, Owner, Pending,
     Slab, Type, VariableId,
@@ -103,10 +103,8 @@ fn transfer(
     let (bar, stop) = (interrupt.bar(), interrupt.stop());
     let mut from = open(comm, work.source)?;
     let header = from.header().clone();
-    // Partitions are classic files.
     let divides = options.partitioning.enabled;
-    let own = if divides && header.format.is_hdf5() { Format::Cdf5 } else { header.format };
-    let format = work.format.unwrap_or(own);
+    let format = work.format.unwrap_or(header.format);
     check_request(work, &from, format)?;
     let infos = from.partitions().unwrap_or_default();
     let divided: BTreeSet<usize> =
@@ -185,7 +183,8 @@ fn transfer(
 /// What was asked for and cannot be, whatever the data are.
 fn check_request(work: &Work<'_>, from: &Dataset, format: Format) -> Result<(), CommandError> {
     let header = from.header();
-    let missing = |name: &&&str| header.variables.iter().all(|variable| variable.name != **name);
+    let path = |variable: &Variable| header.path(variable.group, &variable.name);
+    let missing = |name: &&&str| header.variables.iter().all(|variable| path(variable) != **name);
     if let Some(name) = work.named.iter().find(missing) {
         return Err(CommandError::failed(
             format!("cannot divide {}", work.source.display()),

@@ -5,7 +5,9 @@ use striate_hdf5::netcdf::NetcdfFile;
 use striate_hdf5::netcdf::default_fill;
 use striate_hdf5::{Dataset, Error, File, Reason, Result, Source, Structure};
 
-use super::{AttributeReader, Datum, DatumDecoder, FileText, PrintedType, classic_values};
+use super::{
+    AttributeReader, Datum, DatumDecoder, DividedElements, FileText, PrintedType, classic_values,
+};
 use crate::cdl::data::ValuePrinter;
 use crate::cdl::rows::{LineWriter, RowPrinter};
 use crate::cdl::{BATCH, CdlError};
@@ -19,8 +21,9 @@ const BATCH_BYTES: u64 = 32 << 20;
 const LARGEST: usize = 256 << 20;
 
 /// Reads a variable.
-#[derive(Debug)]
 pub struct VariableData<'f, S> {
+    index: usize,
+    divided: Option<&'f dyn DividedElements>,
     file: &'f File<S>,
     dataset: &'f Dataset,
     shape: Vec<u64>,
@@ -44,7 +47,13 @@ impl<'f, S: Source> VariableData<'f, S> {
         let space = described.definition.dataspace(variable);
         let dimensions = space.dimensions().iter();
         let is_unlimited = dimensions.map(|dimension| dimension.maximum.is_none()).collect();
-        Some(Self { file, dataset, shape: space.sizes(), is_unlimited })
+        Some(Self { index, divided: None, file, dataset, shape: space.sizes(), is_unlimited })
+    }
+
+    /// With elements that may be in partitions.
+    #[must_use]
+    pub fn with_divided(self, divided: Option<&'f dyn DividedElements>) -> Self {
+        Self { divided, ..self }
     }
 
     /// The lengths of its dimensions.
@@ -103,6 +112,11 @@ impl<'f, S: Source> VariableData<'f, S> {
             let (found, limit) = (size as u64, LARGEST as u64);
             let reason = Reason::Limit { what: "bytes of an element", found, limit };
             return Err(Error::at(Structure::Data, self.dataset.address, reason));
+        }
+        let in_partitions =
+            self.divided.and_then(|it| it.read(self.index, &slab.start, &slab.count));
+        if let Some(bytes) = in_partitions {
+            return bytes;
         }
         let elements = slab.count.iter().product::<u64>() as usize;
         let stored = self.stored(slab);
@@ -179,6 +193,7 @@ impl<S: Source> FileText<'_, S> {
         let Some(reader) = VariableData::new(self.file, self.described, index) else {
             return Ok(());
         };
+        let reader = reader.with_divided(self.divided);
         line.begin_data(variable.name.as_bytes(), reader.shape.len())?;
         let mut rows = RowPrinter::new(line, &reader.shape, &reader.is_unlimited);
         if let PrintedType::Classic(external) = of {

@@ -9,6 +9,7 @@ mod classic;
 mod data;
 mod datum;
 mod definitions;
+mod divided;
 mod printed_type;
 mod scope;
 mod special;
@@ -21,6 +22,7 @@ pub use classic::{classic_header, classic_values};
 pub use data::{VariableData, VariableSlab};
 pub use datum::Datum;
 use datum::DatumDecoder;
+pub use divided::{DividedElements, as_whole};
 pub use printed_type::PrintedType;
 pub use scope::GroupTree;
 use striate_hdf5::netcdf::{FileDefinition, NetcdfFile, NetcdfKind, VariableDefinition};
@@ -40,17 +42,19 @@ pub const fn kind(kind: NetcdfKind) -> &'static str {
     }
 }
 
-/// Prints a dataset, as `ncdump` does.
+/// Prints a dataset, as `ncdump` does. Elements of variables that are in partitions are those of
+/// `divided`.
 pub fn dump<S: Source>(
     file: &File<S>,
     described: &NetcdfFile,
+    divided: Option<&dyn DividedElements>,
     name: &str,
     options: &DumpOptions,
     out: &mut dyn Write,
 ) -> Result<(), CdlError<Error>> {
     let mut out = io::BufWriter::new(out);
     let mut line = LineWriter::new(&mut out, options.line);
-    let text = FileText::new(file, described, options)?;
+    let text = FileText { divided, ..FileText::new(file, described, options)? };
     line.out.write_all(b"netcdf ")?;
     text::name(line.out, name)?;
     line.out.write_all(b" {\n")?;
@@ -79,6 +83,7 @@ pub fn dump<S: Source>(
 struct FileText<'f, S> {
     file: &'f File<S>,
     described: &'f NetcdfFile,
+    divided: Option<&'f dyn DividedElements>,
     options: &'f DumpOptions,
     tree: GroupTree,
     /// The type of each variable.
@@ -114,7 +119,7 @@ impl<'f, S: Source> FileText<'f, S> {
             NetcdfKind::Netcdf4Classic => LineBreaks::Broken,
             NetcdfKind::Netcdf4 | NetcdfKind::Hdf5 => LineBreaks::Escaped,
         };
-        Ok(Self { file, described, options, tree, types, views, times, breaks })
+        Ok(Self { file, described, divided: None, options, tree, types, views, times, breaks })
     }
 
     fn definition(&self) -> &'f FileDefinition {

@@ -50,6 +50,7 @@ impl Dataset {
 
     /// Carries out the independent writes of all ranks that wait. Collective.
     pub(crate) fn flush_deferred(&mut self) -> Result<(), ArrayError> {
+        self.flush_deferred_pieces()?;
         let Some(netcdf4) = &self.state.netcdf4 else { return Ok(()) };
         if !netcdf4.has_stored_chunks() || !self.state.mode.is_writable() {
             return Ok(());

@@ -27,7 +27,9 @@ pub(super) fn print(
     }
     let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
     let printed = match how.what {
-        DumpFormat::Cdl => netcdf4::dump(file, described, &name, options, &mut out),
+        DumpFormat::Cdl => {
+            netcdf4::dump(file, described, opened.divided(), &name, options, &mut out)
+        }
         DumpFormat::Kind => {
             writeln!(out, "{}", netcdf4::kind(described.kind)).map_err(CdlError::from)
         }

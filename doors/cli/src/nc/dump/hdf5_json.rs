@@ -133,7 +133,8 @@ fn group_row<'f>(
         let names = variable.dimensions.iter().filter_map(|&at| definition.dimensions.get(at));
         let of = PrintedType::of(definition, &variable.datatype);
         let values = of.filter(|_| is_wanted(definition, tree, index, options)).and_then(|of| {
-            let reader = VariableData::new(&opened.file, &opened.described, index)?;
+            let reader = VariableData::new(&opened.file, &opened.described, index)?
+                .with_divided(opened.divided());
             Some(StoredValues { reader, datatype: &variable.datatype, of, failed })
         });
         let reader = AttributeReader::of_variable(&opened.file, &opened.described, index)?;

@@ -9,6 +9,7 @@ use striate_hdf5::model::{Filter, Layout};
 use striate_hdf5::netcdf::NetcdfKind;
 
 use super::chunks::{ChunkReport, StripeUnit, chunk_table};
+use super::partitions::Partitions;
 use super::{DimensionRow, InfoArgs, plain};
 use crate::document::Document;
 use crate::nc::dump::type_name;
@@ -40,6 +41,8 @@ struct Hdf5Description {
     #[serde(skip_serializing_if = "Option::is_none")]
     stripe: Option<u64>,
     unrepresented: Vec<UnrepresentedRow>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    partitions: Option<Partitions>,
 }
 
 #[derive(Debug, Serialize)]
@@ -85,7 +88,15 @@ impl Hdf5Description {
         let tree = GroupTree::new(definition);
         let stripe = StripeUnit::new(args.stripe, opened.file.source());
         let mut variables = Vec::new();
-        for (variable, dataset) in definition.variables.iter().zip(&opened.described.objects) {
+        let partitions = opened.partitioned.as_ref().map(|partitioned| {
+            let dataset = partitioned.dataset.borrow();
+            let probe = dataset.partition_probe().map(str::to_owned);
+            let infos = dataset.partitions().unwrap_or_default();
+            Partitions::new(&args.file, dataset.header(), infos, probe)
+        });
+        let each = definition.variables.iter().zip(&opened.described.objects);
+        for (number, (variable, dataset)) in each.enumerate() {
+            let divides = opened.partitioned.as_ref().is_some_and(|it| it.divides(number));
             let path = tree.path(definition, variable.group, &variable.name);
             let about = format!("cannot read the chunks of {path}");
             let chunks = match dataset.layout {
@@ -95,8 +106,16 @@ impl Hdf5Description {
                 ),
                 _ => None,
             };
-            let size = dataset.bytes().unwrap_or(u64::MAX);
+            let elements = definition.dataspace(variable).elements();
+            let size = if divides {
+                let size = u64::from(dataset.datatype.size);
+                elements.and_then(|elements| elements.checked_mul(size)).unwrap_or(u64::MAX)
+            } else {
+                dataset.bytes().unwrap_or(u64::MAX)
+            };
             let (storage, stored) = match (&dataset.layout, &chunks) {
+                // What is stored of it is in the partitions.
+                _ if divides => ("divided", 0),
                 (_, Some(chunks)) => ("chunked", chunks.bytes),
                 (Layout::Compact { data }, _) => ("compact", data.len() as u64),
                 (Layout::Contiguous { address: Some(_), .. }, _) => ("contiguous", size),
@@ -158,6 +177,7 @@ impl Hdf5Description {
             variables,
             stripe: args.chunks.then_some(stripe.0),
             unrepresented: unrepresented.collect(),
+            partitions,
         })
     }
 
@@ -204,6 +224,9 @@ impl Hdf5Description {
             let rows: Vec<(String, &ChunkReport)> =
                 rows.map(|(path, chunks)| (plain(path), chunks)).collect();
             text += &chunk_table(&rows, stripe);
+        }
+        if let Some(partitions) = &self.partitions {
+            text += &partitions.text();
         }
         if terminal::is_utf8() { text } else { terminal::to_ascii(&text) }
     }
