@@ -3,9 +3,12 @@
 //! A partitioned dataset is one thing to all of them, by the name of its master.
 
 mod batches;
+mod chunk_cover;
 mod compare;
 mod copy;
+mod copy_selection;
 mod copy_storage;
+pub(crate) mod dataset_map;
 mod dump;
 mod generate;
 mod hdf5_file;

@@ -111,12 +111,13 @@ struct Pair {
 fn pairs(header: &Header, first: &Dataset, second: &Dataset) -> Vec<Pair> {
     let mut pairs = Vec::new();
     for (variable, id) in header.variables.iter().zip(first.variables()) {
-        let Ok(other) = second.variable(&variable.name) else { continue };
+        let path = header.path(variable.group, &variable.name);
+        let Ok(other) = second.variable(&path) else { continue };
         let shape = first.shape(id);
         let same_type = second.header().variables[other.index()].external == variable.external;
         if same_type && second.shape(other) == shape {
             let element = variable.external.size();
-            let (most, name) = (PART / element, variable.name.clone());
+            let (most, name) = (PART / element, path);
             pairs.push(Pair { name, shape, most, element, ids: [id, other] });
         }
     }
