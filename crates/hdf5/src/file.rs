@@ -7,6 +7,7 @@
 use std::collections::HashSet;
 use std::fmt;
 use std::ops::ControlFlow;
+use std::sync::{Mutex, PoisonError};
 
 use crate::blocks::Blocks;
 use crate::caches::Caches;
@@ -15,6 +16,7 @@ use crate::model::{
     Address, Attribute, Datatype, Link, LinkTarget, MessageKind, Name, Object, ObjectKind,
     Superblock,
 };
+use crate::used_space::UsedSpace;
 use crate::walk::Walk;
 use crate::{
     Error, Reason, Result, Source, Structure, attributes, group, object_header, superblock,
@@ -30,6 +32,8 @@ pub struct File<S> {
     blocks: Blocks<S>,
     superblock: Superblock,
     caches: Caches,
+    /// Metadata that was read, if that is recorded.
+    used: Option<Mutex<UsedSpace>>,
 }
 
 impl<S: fmt::Debug> fmt::Debug for File<S> {
@@ -44,15 +48,38 @@ impl<S: fmt::Debug> fmt::Debug for File<S> {
 impl<S: Source> File<S> {
     /// Opens a file: finds its superblock.
     pub fn open(source: S) -> Result<Self> {
+        Self::open_with(source, None)
+    }
+
+    /// Opens a file, and notes from then on where the metadata is that is read, for
+    /// [`File::used_space`].
+    pub fn open_recording(source: S) -> Result<Self> {
+        Self::open_with(source, Some(Mutex::default()))
+    }
+
+    fn open_with(source: S, used: Option<Mutex<UsedSpace>>) -> Result<Self> {
         let blocks = Blocks::new(source).map_err(|error| Error::of(Structure::File, error))?;
         let superblock = superblock::find(&blocks)?;
-        let file = Self { blocks, superblock, caches: Caches::default() };
+        if let Some(used) = &used {
+            let bytes = superblock::size(&superblock);
+            let location = superblock.location;
+            let mut used = used.lock().unwrap_or_else(PoisonError::into_inner);
+            used.add(location..location + bytes);
+        }
+        let file = Self { blocks, superblock, caches: Caches::default(), used };
         file.check_drivers()?;
         Ok(file)
     }
 
+    /// Metadata that was read so far, of a file that records it.
+    pub(crate) fn recorded(&self) -> UsedSpace {
+        let lock =
+            |used: &Mutex<UsedSpace>| used.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.used.as_ref().map(lock).unwrap_or_default()
+    }
+
     pub(crate) fn walk(&self) -> Walk<'_> {
-        Walk::new(&self.blocks, &self.superblock, &self.caches)
+        Walk::new(&self.blocks, &self.superblock, &self.caches, self.used.as_ref())
     }
 
     /// The superblock.

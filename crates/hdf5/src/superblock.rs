@@ -5,6 +5,7 @@
 //! where the signature is, whatever the base address says, as the HDF5 library has it.
 
 use crate::blocks::Fetch;
+use crate::checksum::lookup3;
 use crate::cursor::{Cursor, Widths, verified};
 use crate::model::{Address, RootGroup, Superblock, TreeRanks};
 use crate::{Error, Reason, Result, Structure};
@@ -127,4 +128,44 @@ fn new(cursor: &mut Cursor<'_>, bytes: &[u8], version: u8) -> Result<Superblock>
         tree_ranks: TreeRanks::default(),
         consistency_flags,
     })
+}
+
+/// Bytes of a superblock.
+pub(crate) const fn size(superblock: &Superblock) -> u64 {
+    let offset = superblock.offset_size as u64;
+    match superblock.version {
+        // Addresses, and the entry of the root group.
+        0 | 1 => {
+            let fixed = if superblock.version == 0 { 24 } else { 28 };
+            fixed + 4 * offset + 2 * offset + 4 + 4 + 16
+        }
+        _ => 12 + 4 * offset + 4,
+    }
+}
+
+/// The bytes of a superblock of version 2 or 3 as its writer leaves it when it closes the file: not
+/// open for writing, and if another end is given, with that.
+///
+/// `None` if the bytes are none of a sound superblock of these versions.
+pub fn closed_superblock(bytes: &[u8], end: Option<u64>) -> Option<Vec<u8>> {
+    let version =
+        bytes.strip_prefix(&SIGNATURE)?.first().filter(|version| (2..=3).contains(*version));
+    let width = usize::from(*bytes.get(9).filter(|width| [2, 4, 8].contains(*width))?);
+    let length = version.map(|_| 12 + 4 * width)?;
+    let (body, sum) = bytes.get(..length + 4)?.split_at(length);
+    if sum != lookup3(body).to_le_bytes() {
+        return None;
+    }
+    let mut closed = body.to_vec();
+    closed[11] = 0;
+    if let Some(end) = end {
+        let end = end.to_le_bytes();
+        if end[width..].iter().any(|&byte| byte != 0) {
+            return None;
+        }
+        closed[12 + 2 * width..12 + 3 * width].copy_from_slice(&end[..width]);
+    }
+    let sum = lookup3(&closed);
+    closed.extend_from_slice(&sum.to_le_bytes());
+    Some(closed)
 }

@@ -8,11 +8,13 @@
 //! No allocation is larger than what was paid for.
 
 use std::cell::Cell;
+use std::sync::{Mutex, PoisonError};
 
 use crate::blocks::Fetch;
 use crate::caches::Caches;
 use crate::cursor::{Cursor, Widths};
 use crate::model::{Address, Superblock};
+use crate::used_space::UsedSpace;
 use crate::{Error, Reason, Result, Structure};
 
 /// How often an operation may read each byte of a file.
@@ -25,6 +27,8 @@ pub(crate) struct Walk<'f> {
     blocks: &'f dyn Fetch,
     superblock: &'f Superblock,
     caches: &'f Caches,
+    /// What is read is noted here.
+    used: Option<&'f Mutex<UsedSpace>>,
     budget: Cell<u64>,
 }
 
@@ -33,9 +37,10 @@ impl<'f> Walk<'f> {
         blocks: &'f dyn Fetch,
         superblock: &'f Superblock,
         caches: &'f Caches,
+        used: Option<&'f Mutex<UsedSpace>>,
     ) -> Self {
         let budget = Cell::new(blocks.length().saturating_mul(TIMES).saturating_add(AT_LEAST));
-        Self { blocks, superblock, caches, budget }
+        Self { blocks, superblock, caches, used, budget }
     }
 
     pub(crate) const fn superblock(&self) -> &Superblock {
@@ -87,6 +92,10 @@ impl<'f> Walk<'f> {
         length: u64,
     ) -> Result<Vec<u8>> {
         let offset = self.check(structure, address, length)?;
+        if let Some(used) = self.used {
+            let mut used = used.lock().unwrap_or_else(PoisonError::into_inner);
+            used.add(offset..offset + length);
+        }
         let mut bytes = vec![0; length as usize];
         let read = self.blocks.metadata(offset, &mut bytes);
         read.map_err(|error| Error::at(structure, address, error))?;

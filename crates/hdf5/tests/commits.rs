@@ -14,7 +14,7 @@ mod read_back;
 mod written;
 
 use generated::Generated;
-use striate_hdf5::File;
+use striate_hdf5::checksum::lookup3;
 use striate_hdf5::model::{Address, ByteOrder, Layout};
 use striate_hdf5::write::netcdf::{
     AtomicType, AttributeDefinition, DimensionDefinition, FileDefinition, Storage,
@@ -23,6 +23,7 @@ use striate_hdf5::write::netcdf::{
 use striate_hdf5::write::{
     Chunks, CommitStep, DataAlignment, Elements, FilePlan, Placement, PlanOptions, StoredChunk,
 };
+use striate_hdf5::{File, closed_superblock};
 use written::Written;
 
 fn dimension(name: &str, length: u64, unlimited: bool) -> DimensionDefinition {
@@ -273,6 +274,52 @@ fn definitions_that_cannot_be_written_are_refused() {
 }
 
 /// The plan of a file that is read.
+/// What nothing refers to can be cut off: the file has the same values without it.
+#[test]
+fn nothing_is_behind_the_used_space() {
+    for seed in 0..60 {
+        let made = Generated::new(seed);
+        let bytes = made.write(seed % 2 == 0).bytes;
+        let file = File::open_recording(bytes.as_slice()).unwrap();
+        let used = file.used_space().unwrap();
+        let end = file.superblock().end;
+        assert!(used.end() <= end && end == bytes.len() as u64, "{seed}");
+        assert!(used.unused_before(end).is_some_and(|unused| unused < end), "{seed}");
+        let mut cut = bytes[..used.end() as usize].to_vec();
+        let closed = closed_superblock(&bytes, Some(used.end())).unwrap();
+        cut[..closed.len()].copy_from_slice(&closed);
+        read_back::check(cut.as_slice(), &made, false);
+        // One byte less is too few.
+        let last = used.end() as usize - 1;
+        let closed = closed_superblock(&bytes, Some(last as u64)).unwrap();
+        cut.truncate(last);
+        cut[..closed.len()].copy_from_slice(&closed);
+        let missing = File::open_recording(cut.as_slice()).and_then(|file| file.used_space());
+        assert!(missing.is_err() || missing.unwrap().end() > last as u64, "{seed}");
+    }
+}
+
+#[test]
+fn superblocks_are_closed() {
+    let bytes = Generated::new(1).write(false).bytes;
+    let closed = closed_superblock(&bytes, None).unwrap();
+    assert_eq!(closed, bytes[..closed.len()]);
+    // Marked as open, by the library, with the checksum of that.
+    let mut open = bytes.clone();
+    open[8] = 3;
+    open[11] = 5;
+    let sum = lookup3(&open[..44]);
+    open[44..48].copy_from_slice(&sum.to_le_bytes());
+    assert_eq!(File::open(open.as_slice()).unwrap().superblock().consistency_flags, 5);
+    let closed = closed_superblock(&open, Some(bytes.len() as u64)).unwrap();
+    open[..closed.len()].copy_from_slice(&closed);
+    let file = File::open(open.as_slice()).unwrap();
+    assert_eq!((file.superblock().consistency_flags, file.superblock().version), (0, 3));
+    open[20] ^= 1;
+    assert_eq!(closed_superblock(&open, None), None, "its checksum is wrong");
+    assert_eq!(closed_superblock(b"CDF\x01", None), None);
+}
+
 fn resumed(bytes: &[u8], definition: &FileDefinition, options: PlanOptions) -> FilePlan {
     let file = File::open(bytes).unwrap();
     let root = file.root().unwrap();

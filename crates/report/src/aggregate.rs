@@ -18,7 +18,7 @@ mod process;
 mod time_bins;
 
 pub(crate) use self::files::Files;
-pub(crate) use self::indicators::{Indicators, Mark, SmallTransfers};
+pub(crate) use self::indicators::{Indicators, Mark, PAGE, SMALL, SmallTransfers};
 pub(crate) use self::process::is_rank_like;
 
 use striate_recording::{Entry, Filter, Recording};

@@ -11,6 +11,7 @@ pub mod advice;
 mod aggregate;
 pub mod compare;
 pub mod darshan;
+pub mod datasets;
 mod distinct;
 mod durations;
 mod formatting;

@@ -8,6 +8,7 @@ use striate_recording::PeakRates;
 
 use crate::advice::Finding;
 use crate::darshan::DarshanLog;
+use crate::datasets::FileDatasets;
 use crate::durations::Durations;
 use crate::mpi_io::MpiIo;
 use crate::what_if::StackTrial;
@@ -422,6 +423,9 @@ pub struct Model {
     pub files: Vec<FileRow>,
     /// Files that are not listed.
     pub other_files: Rest,
+    /// The datasets of files in formats that have some, if they were looked up.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub datasets: Vec<FileDatasets>,
     /// MPI-IO calls, and the calls beneath them.
     #[serde(default, skip_serializing_if = "MpiIo::is_empty")]
     pub mpi_io: MpiIo,

@@ -7,6 +7,7 @@
 mod axis;
 mod charts;
 mod darshan;
+mod datasets;
 mod heat;
 mod html;
 mod layers;
@@ -36,6 +37,7 @@ pub fn render(model: &Model) -> String {
         charts::sizes(model),
         heat::section(model),
         tables::files(model),
+        datasets::section(model),
         tables::processes(model),
         tables::functions(model),
         charts::concurrency(model),

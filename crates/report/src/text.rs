@@ -1,6 +1,7 @@
 //! A model as text for terminals, with tables and charts of characters.
 
 mod darshan;
+mod datasets;
 mod layers;
 
 use std::fmt::Write as _;
@@ -54,6 +55,7 @@ pub fn render(model: &Model, style: &Style) -> String {
     style.rates(&mut out, model);
     style.sizes(&mut out, model);
     style.files(&mut out, model);
+    datasets::tables(style, &mut out, model);
     style.processes(&mut out, model);
     style.functions(&mut out, model);
     if style.unicode { out } else { ascii(&out) }

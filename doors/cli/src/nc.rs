@@ -3,9 +3,12 @@
 //! A partitioned dataset is one thing to all of them, by the name of its master.
 
 mod batches;
+mod chunk_cover;
 mod compare;
 mod copy;
+mod copy_selection;
 mod copy_storage;
+pub(crate) mod dataset_map;
 mod dump;
 mod generate;
 mod hdf5_file;
@@ -14,6 +17,7 @@ mod info;
 mod join;
 mod missing_values;
 mod mv;
+mod recover;
 mod rm;
 mod signal_watch;
 mod split;
@@ -48,6 +52,7 @@ Examples:
   striate nc copy --format cdf5 ocean.nc striate://io.example/ocean.nc
   striate nc compare ocean.nc striate://io.example/ocean.nc
   striate nc validate *.nc
+  striate nc recover run7/*.nc                              what killed writers have left
   striate nc info --chunks model.nc4                        how a netCDF-4 file is stored
   striate nc split ocean.nc parts.nc --targets /scratch1,/scratch2   one dataset, several files
   striate nc join parts.nc whole.nc                                  and back
@@ -74,6 +79,7 @@ enum NcCommand {
     Rm(rm::NcRmArgs),
     Compare(compare::NcCompareArgs),
     Validate(validate::ValidateArgs),
+    Recover(recover::RecoverArgs),
 }
 
 pub(crate) fn run(args: &NcArgs, json: bool) -> Result<(), CommandError> {
@@ -98,6 +104,7 @@ pub(crate) fn run(args: &NcArgs, json: bool) -> Result<(), CommandError> {
         NcCommand::Rm(args) => rm::run(args, json),
         NcCommand::Compare(args) => compare::run(args, json),
         NcCommand::Validate(args) => validate::run(args, json),
+        NcCommand::Recover(args) => recover::run(args, json),
     }
 }
 

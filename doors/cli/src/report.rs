@@ -1,5 +1,6 @@
 //! `striate report`: the analysis of a recording, as a page, as text or as JSON.
 
+mod datasets;
 mod interrupt;
 mod progress;
 mod what_if;
@@ -7,6 +8,7 @@ mod what_if;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clap::Args;
@@ -73,6 +75,11 @@ pub(crate) fn run(args: &ReportArgs, json: bool) -> Result<(), CommandError> {
     let interrupt = ReportInterrupt::new()?;
     let bar = progress::bar();
     let (mut model, opened) = open(&args.recording, &options, &bar)?;
+    if let Some(recording) = opened.recording() {
+        let flag = interrupt.flag();
+        let mut stop = || flag.load(Ordering::Relaxed);
+        datasets::add(&mut model, recording, &mut stop);
+    }
     if !args.what_if.is_empty() {
         let recording = opened.recording().ok_or_else(|| {
             let error = RecordingError::CountersOnly(args.recording.clone());

@@ -384,6 +384,27 @@ fn copies_to_servers_leave_nothing_when_they_are_repeated() {
     }
 }
 
+/// What a killed recovery has begun to change is as it was, or as it is to become.
+#[test]
+fn recovered_datasets_are_whole() {
+    let place = KillDirectory::new();
+    let tail = vec![7; 300_000];
+    let whole = |work: &Path| {
+        fs::write(work.join("a.nc"), dataset(1)).unwrap();
+        place.striate(&["nc", "copy", "--format", "netcdf4", "a.nc", "b.nc"]);
+        let sound = fs::read(work.join("b.nc")).unwrap();
+        fs::write(work.join("b.nc"), [sound.as_slice(), &tail].concat()).unwrap();
+    };
+    let recover = ["nc", "recover", "--truncate", "b.nc"];
+    place.kill(&recover, whole, |context| {
+        assert_eq!(dump(&place, "b.nc"), dump(&place, "a.nc"), "{context}");
+        place.striate(&recover);
+        assert_eq!(dump(&place, "b.nc"), dump(&place, "a.nc"), "{context}");
+        place.striate(&["nc", "recover", "b.nc"]);
+        assert_eq!(place.names(), ["a.nc", "b.nc"], "{context}");
+    });
+}
+
 /// What a killed program has left comes, wherever `recover` and `unpack` are killed before.
 #[test]
 fn recovery_that_is_killed_goes_on() {

@@ -21,6 +21,8 @@ mod ncdump;
 mod oracle_texts;
 #[path = "nc4/python.rs"]
 mod python;
+#[path = "nc4/recover.rs"]
+mod recover;
 #[path = "nc4/texts.rs"]
 mod texts;
 #[allow(dead_code, reason = "of what all tests of the command use")]

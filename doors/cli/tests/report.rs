@@ -1,6 +1,16 @@
 //! `striate report` and `striate compare` on the command line.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+#[cfg(feature = "peers")]
+#[path = "report/datasets.rs"]
+mod datasets;
+#[cfg(feature = "peers")]
+mod preloaded;
+#[cfg(feature = "peers")]
+#[allow(dead_code, reason = "scripts of other tests")]
+#[path = "nc4/python.rs"]
+mod python;
+
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

@@ -53,6 +53,7 @@ pub(super) fn head(model: &Model, title: &str) -> String {
         ("sizes", "Sizes", !model.sizes.is_empty()),
         ("offsets", "Offsets", model.files.iter().any(|row| row.heat.is_some())),
         ("files", "Files", !model.files.is_empty()),
+        ("datasets", "Datasets", !model.datasets.is_empty()),
         ("processes", "Processes", !model.processes.is_empty()),
         ("functions", "Functions", !model.functions.is_empty()),
     ];

@@ -4,7 +4,9 @@
 //! rather than many records of one.
 
 use striate_array::SlabBatches;
-use striate_array::format::Header;
+use striate_array::format::{Header, StorageLayout};
+
+use super::chunk_cover::{ChunkGrid, block_shape};
 
 /// Bytes that a value of variable length is taken to have at least.
 const LONG: u64 = 256;
@@ -55,6 +57,63 @@ pub(super) fn batches(
         })
     });
     Box::new(fixed.chain(together(parts, most)))
+}
+
+/// All parts of all variables between files of which one is chunked: each variable in blocks that
+/// cut as few chunks as possible ([`block_shape`]), in batches of at most `most` bytes, or of one
+/// chunk if that is larger.
+pub(super) fn block_batches<'h>(
+    from: &'h Header,
+    to: &'h Header,
+    most: u64,
+) -> Box<dyn Iterator<Item = Vec<VariablePart>> + 'h> {
+    let parts = (0..from.variables.len()).flat_map(move |variable| {
+        let shape = from.shape(&from.variables[variable]);
+        let size = from.variables[variable].external.size();
+        let (source, destination) = (grid(from, variable, &shape), grid(to, variable, &shape));
+        let block = block_shape(&shape, &source, &destination, (most / size).max(1));
+        blocks(shape, block).map(move |(start, count)| {
+            let bytes = count.iter().product::<u64>() * size;
+            VariablePart { variable, start, count, bytes }
+        })
+    });
+    Box::new(together(parts, most))
+}
+
+/// How a variable with such a shape is stored.
+fn grid(header: &Header, variable: usize, shape: &[u64]) -> ChunkGrid {
+    let known = &header.variables[variable];
+    if let StorageLayout::Chunked(chunk) = &known.storage.layout
+        && header.format.is_hdf5()
+        && chunk.len() == shape.len()
+    {
+        return ChunkGrid { shape: chunk.clone(), filtered: !known.storage.filters.is_empty() };
+    }
+    // What lies together: a record, or all.
+    let mut chunk = shape.to_vec();
+    if header.is_record(known)
+        && let Some(first) = chunk.first_mut()
+    {
+        *first = 1;
+    }
+    ChunkGrid { shape: chunk, filtered: false }
+}
+
+/// An array in blocks of a shape, the last ones cut.
+fn blocks(shape: Vec<u64>, block: Vec<u64>) -> impl Iterator<Item = (Vec<u64>, Vec<u64>)> {
+    let mut next = (!shape.contains(&0)).then(|| vec![0; shape.len()]);
+    std::iter::from_fn(move || {
+        let start = next.take()?;
+        let lengths = start.iter().zip(&block).zip(&shape);
+        let count = lengths.map(|((start, block), len)| (*block).min(len - start)).collect();
+        if let Some(at) = (0..shape.len()).rev().find(|&at| start[at] + block[at] < shape[at]) {
+            let mut after = start.clone();
+            after[at] += block[at];
+            after[at + 1..].fill(0);
+            next = Some(after);
+        }
+        Some((start, count))
+    })
 }
 
 /// As many parts at a time as have no more than so many bytes.
@@ -157,6 +216,26 @@ mod tests {
                 }
                 assert_eq!(bytes, all, "{records} records, {most} bytes");
             }
+        }
+    }
+
+    #[test]
+    fn every_element_is_in_one_block() {
+        for (extent, block) in [
+            (vec![], vec![]),
+            (vec![7], vec![3]),
+            (vec![5, 4, 6], vec![2, 4, 5]),
+            (vec![3, 0], vec![1, 1]),
+        ] {
+            let mut seen = vec![0; extent.iter().product::<u64>() as usize];
+            for (start, count) in blocks(extent.clone(), block.clone()) {
+                for (begin, len) in striate_array::SlabBatches::new(&count, 1) {
+                    assert!(len.iter().all(|&len| len == 1));
+                    let at = start.iter().zip(&begin).zip(&extent);
+                    seen[at.fold(0, |at, ((a, b), len)| at * len + a + b) as usize] += 1;
+                }
+            }
+            assert!(seen.iter().all(|&times| times == 1), "{extent:?} {block:?} {seen:?}");
         }
     }
 

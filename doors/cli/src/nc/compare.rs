@@ -7,12 +7,14 @@ mod definitions;
 mod values;
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
 use indicatif::ProgressBar;
 use serde::Serialize;
+use striate_array::Dataset;
 use striate_comm::Comm;
 use values::Tolerance;
 
@@ -35,7 +37,8 @@ Examples:
 The format, the layout and the order of definitions may differ. Numbers a and b are the same if |a - b| is
 at most ABS, or at most REL times the larger of |a| and |b|; one of the two conditions is sufficient. NaN equals NaN
 whatever its bits, and differs from every number; an infinity equals only itself; 0 equals -0; text must be
-equal. A dataset whose file is truncated is refused, because missing values cannot be compared.
+equal. A dataset whose file is truncated is refused, because missing values cannot be compared; what a
+netCDF-4 or HDF5 file has that cannot be compared is named on standard error.
 Exit status: 0 if the datasets are the same, 1 if they differ or cannot be compared.")]
 pub(crate) struct NcCompareArgs {
     /// Compare values only; attributes, and variables of only one dataset, are ignored
@@ -112,25 +115,39 @@ pub(crate) fn run(args: &NcCompareArgs, json: bool) -> Result<(), CommandError> 
         SignalWatch::new(Leftover::Nothing("the datasets are not compared to the end"))?;
     let found = ranks::run(args.ranks.count(), |comm| compare(args, comm, interrupt.bar()))?;
     drop(interrupt);
-    let Some(found) = found else { return Ok(()) };
-    let same = found.is_empty();
+    let Some((found, hidden)) = found else { return Ok(()) };
+    let same = found.is_empty() && hidden.is_empty();
+    if !hidden.is_empty() {
+        let mut text = String::new();
+        for line in &hidden {
+            let _ = writeln!(text, "not compared: {line}");
+        }
+        // If standard error is closed, the status is left.
+        let _ = io::stderr().write_all(text.as_bytes());
+    }
     if json {
         Document::new(found, Vec::new()).print()?;
     } else {
+        let found_nothing = found.is_empty();
         let text: String = found.iter().map(Difference::text).collect();
-        terminal::print(if same { "no differences\n" } else { &text })?;
+        terminal::print(if found_nothing { "no differences\n" } else { &text })?;
     }
     if same { Ok(()) } else { Err(CommandError::NotWell) }
 }
 
-/// Compares, as one of the ranks; all find the same.
+/// Compares, as one of the ranks; all find the same differences, and what cannot be compared.
 fn compare(
     args: &NcCompareArgs,
     comm: &Arc<dyn Comm>,
     bar: &ProgressBar,
-) -> Result<Vec<Difference>, CommandError> {
+) -> Result<(Vec<Difference>, Vec<String>), CommandError> {
     let mut first = open(comm, &args.first)?;
     let mut second = open(comm, &args.second)?;
+    let hidden = |path: &Path, dataset: &Dataset| -> Vec<String> {
+        let lines = dataset.hidden().iter();
+        lines.map(|(object, why)| format!("{}: {object}: {why}", path.display())).collect()
+    };
+    let hidden = [hidden(&args.first, &first), hidden(&args.second, &second)].concat();
     if !args.header_only && !args.lenient {
         for (path, dataset) in [(&args.first, &first), (&args.second, &second)] {
             if let Some(missing) = MissingValues::of(path, dataset)? {
@@ -143,7 +160,7 @@ fn compare(
         let tolerance = Tolerance { absolute: args.tolerance, relative: args.relative };
         found.extend(values::compare(comm.as_ref(), &mut first, &mut second, tolerance, bar)?);
     }
-    Ok(found)
+    Ok((found, hidden))
 }
 
 impl Difference {

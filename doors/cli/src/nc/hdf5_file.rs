@@ -27,6 +27,10 @@ const USER_BLOCK: u64 = 512;
 pub(super) struct StoreSource(Box<dyn Store>);
 
 impl StoreSource {
+    pub(super) fn new(store: Box<dyn Store>) -> Self {
+        Self(store)
+    }
+
     /// The length of the stripes of the file, if its store has some.
     pub(super) fn stripe_unit(&self) -> Option<u64> {
         self.0.capabilities().stripe_unit
@@ -110,7 +114,7 @@ fn is_hdf5(path: &Path) -> Result<bool, CommandError> {
 
 /// Whether a file has the signature of HDF5. What cannot be read has none: the reader of classic
 /// files says why.
-fn has_signature(store: &dyn Store) -> bool {
+pub(super) fn has_signature(store: &dyn Store) -> bool {
     let Ok(len) = store.len() else { return false };
     let mut at = 0;
     while at < len {

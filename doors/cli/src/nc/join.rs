@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use striate_array::Format;
 
+use super::copy_selection::CopySelection;
 use super::copy_storage::CopyStorage;
 use super::transfer::{self, Work};
 use super::{RanksArgs, copy, existing, options};
@@ -45,6 +46,7 @@ pub(crate) struct JoinArgs {
 
 pub(crate) fn run(args: &JoinArgs, json: bool) -> Result<(), CommandError> {
     let storage = CopyStorage::default();
+    let selection = CopySelection::default();
     let work = Work {
         source: &args.source,
         destination: &args.destination,
@@ -52,6 +54,8 @@ pub(crate) fn run(args: &JoinArgs, json: bool) -> Result<(), CommandError> {
         existing: existing(args.force),
         named: Vec::new(),
         storage: &storage,
+        selection: &selection,
+        memory: None,
     };
     let joined = transfer::run(&work, args.ranks.count(), || {
         let mut options = options()?;

@@ -6,6 +6,7 @@ use clap::Args;
 use striate_array::{Format, Options};
 use striate_file::{StorageTarget, Switch};
 
+use super::copy_selection::CopySelection;
 use super::copy_storage::CopyStorage;
 use super::transfer::{self, Work};
 use super::{RanksArgs, copy, existing, options};
@@ -79,6 +80,7 @@ fn variable_and_dimension(text: &str) -> Result<(String, String), String> {
 
 pub(crate) fn run(args: &SplitArgs, json: bool) -> Result<(), CommandError> {
     let storage = CopyStorage::default();
+    let selection = CopySelection::default();
     let work = Work {
         source: &args.source,
         destination: &args.destination,
@@ -86,6 +88,8 @@ pub(crate) fn run(args: &SplitArgs, json: bool) -> Result<(), CommandError> {
         existing: existing(args.force),
         named: args.dimensions.iter().map(|(name, _)| name.as_str()).collect(),
         storage: &storage,
+        selection: &selection,
+        memory: None,
     };
     let Some(row) = transfer::run(&work, args.ranks.count(), || args.options())? else {
         return Ok(());

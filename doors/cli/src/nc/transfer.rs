@@ -26,15 +26,18 @@ use striate_array::{
 use striate_comm::{Comm, CommExt as _, Reduction, agree};
 use striate_process::part_file::Existing;
 
-use super::batches::{VariablePart, batches};
+use super::batches::{VariablePart, batches, block_batches};
+use super::copy_selection::CopySelection;
 use super::copy_storage::CopyStorage;
 use super::missing_values::MissingValues;
 use super::signal_watch::{Leftover, SignalWatch};
 use super::{failed, info, open, store, validate};
 use crate::{CommandError, ranks};
 
-/// Bytes that a rank has in memory.
+/// Bytes of values that a rank has in memory, between classic files.
 const BATCH: u64 = 16 << 20;
+/// The same if one of the files has chunks: blocks that hold many of them read few twice.
+const CHUNKED_BATCH: u64 = 64 << 20;
 
 const NOT_COMPLETE: &str = "the copy is not complete";
 
@@ -51,6 +54,10 @@ pub(super) struct Work<'a> {
     pub(super) named: Vec<&'a str>,
     /// How variables of a netCDF-4 copy are stored.
     pub(super) storage: &'a CopyStorage,
+    /// What is copied.
+    pub(super) selection: &'a CopySelection,
+    /// Bytes of values that a rank has in memory, if that was said.
+    pub(super) memory: Option<u64>,
 }
 
 /// What was done; a row of the JSON document.
@@ -114,6 +121,8 @@ fn transfer(
         MissingValues::of(work.source, &from)?;
         check(work, &header, &divided, format, divides)?;
     }
+    let selected = work.selection.of(&header);
+    let (header, chosen) = (selected.header, selected.variables);
     let target = Destination::new(comm.as_ref(), work.destination, work.existing, divides)?;
     let failed = |error| failed("cannot write the copy", error);
     options.exclusive = target.is_new();
@@ -143,9 +152,10 @@ fn transfer(
         bar.set_length(data_size);
     }
     let records = records_of(&header);
-    let moved = grow_all(&mut to, &header)
-        .map_err(failed)
-        .and_then(|()| move_all(comm.as_ref(), &mut from, &mut to, bar, stop));
+    let moved = grow_all(&mut to, &header).map_err(failed).and_then(|()| {
+        let moved = MovedData { header: &header, chosen: &chosen, memory: work.memory };
+        moved.move_all(comm.as_ref(), &mut from, &mut to, bar, stop)
+    });
     let moved = moved.and_then(|()| {
         if !format.is_hdf5() {
             to.grow(records).map_err(failed)?;
@@ -206,13 +216,23 @@ fn check_request(work: &Work<'_>, from: &Dataset, format: Format) -> Result<(), 
             "use '--format netcdf4'",
         ));
     }
-    if let Some((path, reason)) = from.hidden().first() {
-        let more = from.hidden().len() - 1;
+    if let Some(name) = work.selection.unknown(header, from.hidden()) {
+        return Err(CommandError::failed(
+            format!("cannot copy {}", work.source.display()),
+            format!("there is no '{name}'"),
+            "'striate nc header FILE' shows which variables and groups there are",
+        ));
+    }
+    let is_whole = work.selection.is_whole();
+    let is_chosen = |path: &str| is_whole || work.selection.has_variable(path);
+    let mut hidden = from.hidden().iter().filter(|(path, _)| is_chosen(path));
+    if let Some((path, reason)) = hidden.next() {
+        let more = hidden.count();
         let others = if more > 0 { format!(", and {more} more") } else { String::new() };
         return Err(CommandError::failed(
             format!("cannot copy {}", work.source.display()),
             format!("'{path}' cannot be copied: {reason}{others}"),
-            "nccopy copies such files",
+            "--exclude leaves a variable out; nccopy copies such files",
         ));
     }
     for variable in &header.variables {
@@ -363,46 +383,69 @@ fn define(
     Ok(())
 }
 
-/// Moves all data. The ranks go on together from batch to batch, so they also end together.
-fn move_all(
-    comm: &dyn Comm,
-    from: &mut Dataset,
-    to: &mut Dataset,
-    bar: &ProgressBar,
-    stop: &AtomicBool,
-) -> Result<(), CommandError> {
-    let header = from.header().clone();
-    let ids: Vec<VariableId> = from.variables().collect();
-    let rounds = batches(&header, BATCH).count().div_ceil(comm.size());
-    let all = batches(&header, BATCH);
-    let mut mine: Box<dyn Iterator<Item = Vec<VariablePart>>> =
-        if from.partitions().is_some() || to.partitions().is_some() {
-            // Ranks that are far from each other have to do with different partitions.
-            Box::new(all.skip(comm.rank() * rounds).take(rounds))
-        } else {
-            Box::new(all.skip(comm.rank()).step_by(comm.size()))
-        };
-    for _ in 0..rounds {
-        let mine = mine.next().unwrap_or_default();
-        let read = if stop.load(Ordering::SeqCst) {
-            Err("it was interrupted".to_owned())
-        } else {
-            read(from, &header, &ids, &mine).map_err(|error| error.to_string())
-        };
-        let values = agree(comm, read).map_err(not_complete)?;
-        let mut pending = Pending::new();
-        let begun = mine.iter().zip(&values).try_for_each(|(part, values)| {
-            begin_to_write(to, &mut pending, ids[part.variable], &slab(part), values)
-        });
-        agree(comm, begun.map_err(|error| error.to_string())).map_err(not_complete)?;
-        to.wait_all(pending).map_err(|error| CommandError::failed(NOT_COMPLETE, error, ""))?;
-        let bytes = mine.iter().map(|part| part.bytes).sum();
-        let bytes = comm.reduce_u64(Reduction::Sum, bytes)?;
-        if comm.rank() == 0 {
-            bar.inc(bytes);
+/// What moves from one dataset to the other.
+struct MovedData<'a> {
+    /// The definitions of what is copied.
+    header: &'a Header,
+    /// The index in the source of each variable.
+    chosen: &'a [usize],
+    memory: Option<u64>,
+}
+
+impl MovedData<'_> {
+    /// All of it, in batches of bounded memory.
+    fn batches<'s>(&'s self, to: &'s Header) -> Box<dyn Iterator<Item = Vec<VariablePart>> + 's> {
+        if self.header.format.is_hdf5() || to.format.is_hdf5() {
+            return block_batches(self.header, to, self.memory.unwrap_or(CHUNKED_BATCH));
         }
+        batches(self.header, self.memory.unwrap_or(BATCH))
     }
-    Ok(())
+
+    /// Moves all data. The ranks go on together from batch to batch, so they also end together.
+    fn move_all(
+        &self,
+        comm: &dyn Comm,
+        from: &mut Dataset,
+        to: &mut Dataset,
+        bar: &ProgressBar,
+        stop: &AtomicBool,
+    ) -> Result<(), CommandError> {
+        let header = self.header;
+        let of_source: Vec<VariableId> = from.variables().collect();
+        let of_source: Vec<VariableId> = self.chosen.iter().map(|&at| of_source[at]).collect();
+        let of_copy: Vec<VariableId> = to.variables().collect();
+        let written = to.header().clone();
+        let rounds = self.batches(&written).count().div_ceil(comm.size());
+        let all = self.batches(&written);
+        let mut mine: Box<dyn Iterator<Item = Vec<VariablePart>>> =
+            if from.partitions().is_some() || to.partitions().is_some() {
+                // Ranks that are far from each other have to do with different partitions.
+                Box::new(all.skip(comm.rank() * rounds).take(rounds))
+            } else {
+                Box::new(all.skip(comm.rank()).step_by(comm.size()))
+            };
+        for _ in 0..rounds {
+            let mine = mine.next().unwrap_or_default();
+            let read = if stop.load(Ordering::SeqCst) {
+                Err("it was interrupted".to_owned())
+            } else {
+                read(from, header, &of_source, &mine).map_err(|error| error.to_string())
+            };
+            let values = agree(comm, read).map_err(not_complete)?;
+            let mut pending = Pending::new();
+            let begun = mine.iter().zip(&values).try_for_each(|(part, values)| {
+                begin_to_write(to, &mut pending, of_copy[part.variable], &slab(part), values)
+            });
+            agree(comm, begun.map_err(|error| error.to_string())).map_err(not_complete)?;
+            to.wait_all(pending).map_err(|error| CommandError::failed(NOT_COMPLETE, error, ""))?;
+            let bytes = mine.iter().map(|part| part.bytes).sum();
+            let bytes = comm.reduce_u64(Reduction::Sum, bytes)?;
+            if comm.rank() == 0 {
+                bar.inc(bytes);
+            }
+        }
+        Ok(())
+    }
 }
 
 fn not_complete(error: striate_comm::CommError) -> CommandError {

@@ -208,3 +208,110 @@ fn moved_removed_split_and_joined() {
     answer(striate(["rm", text(&moved)]), "rm");
     assert!(!moved.exists());
 }
+
+const GROUPS: &str = "netcdf g {
+dimensions: t = UNLIMITED ; x = 12 ; y = 10 ;
+variables: short a(t, x, y) ; a:units = \"m\" ; int n ;
+  :title = \"root\" ;
+data: n = 4 ;
+group: left { dimensions: z = 3 ; variables: float a(z, x) ; byte b(z) ; :is = \"left\" ;
+  data: b = 1, 2, 3 ;
+  group: deep { variables: double c(z, y) ; } }
+group: right { variables: int a(y) ; data: a = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 ; }
+}
+";
+
+/// The file with groups, filled by `ncgen` with numbers that all differ.
+fn with_groups(place: &TempDir) -> PathBuf {
+    let numbers: Vec<String> =
+        (0..7 * 12 * 10).map(|number| (number * 7 % 30_011).to_string()).collect();
+    let data = format!("data: a = {} ; n = 4 ;", numbers.join(", "));
+    let cdl = GROUPS.replacen("data: n = 4 ;", &data, 1);
+    let (text_file, file) = (place.path().join("g.cdl"), place.path().join("g.nc"));
+    std::fs::write(&text_file, cdl).unwrap();
+    let status =
+        Command::new("ncgen").args(["-k", "nc4", "-o", text(&file), text(&text_file)]).status();
+    assert!(status.unwrap().success());
+    file
+}
+
+fn nccopy(options: &[&str], source: &Path, copy: &Path) {
+    let output = Command::new("nccopy").args(options).args([source, copy]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Any shape of chunks becomes any other, with memory for a few of them.
+#[test]
+fn chunks_get_other_shapes_as_nccopy_makes_them() {
+    let place = TempDir::new().unwrap();
+    let source = with_groups(&place);
+    let expected = dump(&source);
+    let [maps, theirs] = ["maps.nc", "theirs.nc"].map(|name| place.path().join(name));
+    for (number, chunks) in
+        ["t/1,x/12,y/10", "t/7,x/2,y/3", "t/3,x/5,y/10", "t/100,x/12,y/1"].into_iter().enumerate()
+    {
+        for (memory, filters) in [("64K", &["--deflate", "1", "--shuffle"][..]), ("1M", &[])] {
+            let again = place.path().join(format!("{number}{memory}.nc"));
+            let options = ["copy", "--chunks", chunks, "--memory", memory, "-n", "2"];
+            let words = options.iter().chain(filters).copied();
+            answer(striate(words.clone().chain([text(&source), text(&again)])), chunks);
+            assert_eq!(dump(&again), expected, "{chunks}");
+            // And from there to maps.
+            let back = ["copy", "--force", "--chunks", "t/1,x/12,y/10", "--memory", memory];
+            answer(striate(back.into_iter().chain([text(&again), text(&maps)])), chunks);
+            assert_eq!(dump(&maps), expected, "{chunks}");
+            let mut options = vec!["-c", chunks];
+            if !filters.is_empty() {
+                options.extend(["-d", "1", "-s"]);
+            }
+            nccopy(&options, &source, &theirs);
+            answer(striate(["compare", text(&theirs), text(&again)]), chunks);
+        }
+    }
+    let fault = complaint(["copy", "--memory", "5", text(&source), text(&maps)], 2);
+    assert!(fault.contains("at least 64K"), "{fault}");
+}
+
+#[test]
+fn variables_and_groups_are_chosen_as_nccopy_does() {
+    let place = TempDir::new().unwrap();
+    let source = with_groups(&place);
+    let [ours, theirs] = ["ours.nc", "theirs.nc"].map(|name| place.path().join(name));
+    for options in [["-V", "a"], ["-V", "/left/a,left/b"], ["-V", "b"]] {
+        let words = ["copy", "--force"].into_iter().chain(options);
+        answer(striate(words.chain([text(&source), text(&ours)])), format!("{options:?}"));
+        nccopy(&options, &source, &theirs);
+        assert_eq!(dump(&ours), dump(&theirs), "{options:?}");
+    }
+    // Groups; nccopy defines variables of other groups without their values.
+    for (groups, has, lacks) in [
+        ("/left", &["float a(z, x)", "byte b(z)", "double c(z, y)", ":title"][..], "short a("),
+        ("left/deep", &["group: left", ":is =", "z = 3", "double c(z, y)"], "byte b("),
+        ("right,deep", &["int a(y)", "double c(z, y)", "0, 1, 2, 3"], "float a("),
+    ] {
+        let words = ["copy", "--force", "-G", groups, text(&source), text(&ours)];
+        answer(striate(words), groups);
+        let found = dump(&ours);
+        assert!(has.iter().all(|part| found.contains(part)), "{found}");
+        assert!(!found.contains(lacks), "{found}");
+    }
+    answer(striate(["copy", "--force", "-x", "/a,b", text(&source), text(&ours)]), "-x");
+    let left = dump(&ours);
+    assert!(
+        !left.contains("short a(") && !left.contains("byte b(") && left.contains("float a("),
+        "{left}"
+    );
+    for options in [["-V", "none"], ["-x", "/b"], ["-G", "middle"]] {
+        let words = ["copy", "--force"].into_iter().chain(options);
+        let fault = complaint(words.chain([text(&source), text(&ours)]), 1);
+        assert!(fault.contains(&format!("there is no '{}'", options[1])), "{fault}");
+    }
+    // Of classic files, too.
+    let classic = made(&place, "nc3");
+    answer(
+        striate(["copy", "--force", "-V", "temp,depth", text(&classic), text(&ours)]),
+        "classic",
+    );
+    nccopy(&["-V", "temp,depth"], &classic, &theirs);
+    assert_eq!(dump(&ours), dump(&theirs));
+}

@@ -23,7 +23,7 @@ fn assert_runs(command: &mut Command) {
 
 /// An interpreter with the packages: `STRIATE_PYTHON`, or a virtual environment in the target
 /// directory, which is made when it is first needed.
-fn python() -> &'static Path {
+pub(crate) fn python() -> &'static Path {
     static PYTHON: OnceLock<PathBuf> = OnceLock::new();
     PYTHON.get_or_init(|| {
         if let Some(given) = std::env::var_os("STRIATE_PYTHON") {

@@ -1,8 +1,8 @@
 //! Comparison of the definitions of two datasets.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use striate_array::format::{Attribute, Dimension, Header, Variable};
+use striate_array::format::{Attribute, Dimension, Group, Header, Variable};
 use striate_array::{Type, Values, cdl};
 
 use super::Difference;
@@ -16,7 +16,10 @@ pub(super) fn compare(first: &Header, second: &Header, data_only: bool) -> Vec<D
     if !data_only {
         by_name(
             (&first.dimensions, &second.dimensions),
-            |dimension| &dimension.name,
+            (
+                |one: &Dimension| first.path(one.group, &one.name),
+                |one: &Dimension| second.path(one.group, &one.name),
+            ),
             &mut |name, one, other| {
                 let what = format!("dimension '{name}'");
                 let len = |header: &Header, dimension: &Dimension| {
@@ -34,16 +37,38 @@ pub(super) fn compare(first: &Header, second: &Header, data_only: bool) -> Vec<D
             let types = user_types(header);
             types.map(|of| (header.type_name(of), header.type_text(of))).collect()
         };
-        by_name((&texts(first), &texts(second)), |(name, _)| name, &mut |name, one, other| {
+        let name = |one: &(String, String)| one.0.clone();
+        by_name((&texts(first), &texts(second)), (name, name), &mut |name, one, other| {
             let texts = (one.map(|(_, text)| text.clone()), other.map(|(_, text)| text.clone()));
             found.extend(difference(format!("type '{name}'"), texts));
         });
         let lists = (&first.attributes[..], &second.attributes[..]);
         attributes("attribute", (first, second), lists, &mut found);
+        by_name(
+            (&first.groups, &second.groups),
+            (
+                |one: &Group| first.path(one.parent, &one.name),
+                |one: &Group| second.path(one.parent, &one.name),
+            ),
+            &mut |name, one, other| {
+                let what = format!("group '{name}'");
+                if let (Some(one), Some(other)) = (one, other) {
+                    let what = format!("{what}, attribute");
+                    let lists = (&one.attributes[..], &other.attributes[..]);
+                    attributes(&what, (first, second), lists, &mut found);
+                } else {
+                    let there = |group: Option<&Group>| group.map(|_| "there".to_owned());
+                    found.extend(difference(what, (there(one), there(other))));
+                }
+            },
+        );
     }
     by_name(
         (&first.variables, &second.variables),
-        |variable| &variable.name,
+        (
+            |one: &Variable| first.path(one.group, &one.name),
+            |one: &Variable| second.path(one.group, &one.name),
+        ),
         &mut |name, one, other| {
             let what = format!("variable '{name}'");
             let (Some(one), Some(other)) = (one, other) else {
@@ -78,7 +103,8 @@ fn attributes(
     lists: (&[Attribute], &[Attribute]),
     found: &mut Vec<Difference>,
 ) {
-    by_name(lists, |attribute| &attribute.name, &mut |name, one, other| {
+    let name = |attribute: &Attribute| attribute.name.clone();
+    by_name(lists, (name, name), &mut |name, one, other| {
         if one.map(|one| whole(first, one)) == other.map(|other| whole(second, other)) {
             return;
         }
@@ -122,16 +148,21 @@ type NameVisitor<'s, 'a, T> = dyn FnMut(&str, Option<&'a T>, Option<&'a T>) + 's
 /// Calls `see` with everything that has the same name in both, or is in one of them.
 fn by_name<'a, T>(
     (first, second): (&'a [T], &'a [T]),
-    name: impl Fn(&'a T) -> &'a String,
+    (of_first, of_second): (impl Fn(&'a T) -> String, impl Fn(&'a T) -> String),
     see: &mut NameVisitor<'_, 'a, T>,
 ) {
-    let known: HashMap<&String, &T> = second.iter().map(|item| (name(item), item)).collect();
+    let known: HashMap<String, &T> = second.iter().map(|item| (of_second(item), item)).collect();
+    let mut seen = HashSet::new();
     for item in first {
-        see(name(item), Some(item), known.get(name(item)).copied());
+        let name = of_first(item);
+        see(&name, Some(item), known.get(&name).copied());
+        seen.insert(name);
     }
-    let known: HashMap<&String, &T> = first.iter().map(|item| (name(item), item)).collect();
-    for item in second.iter().filter(|item| !known.contains_key(name(item))) {
-        see(name(item), None, Some(item));
+    for item in second {
+        let name = of_second(item);
+        if !seen.contains(&name) {
+            see(&name, None, Some(item));
+        }
     }
 }
 
@@ -155,9 +186,9 @@ fn user_types(header: &Header) -> impl Iterator<Item = Type> + use<'_> {
 fn shape(header: &Header, variable: &Variable) -> String {
     let name = |&index: &u32| {
         let dimension = header.dimensions.get(index as usize);
-        dimension.map_or("", |dimension| dimension.name.as_str())
+        dimension.map_or_else(String::new, |one| header.path(one.group, &one.name))
     };
-    let names: Vec<&str> = variable.dimensions.iter().map(name).collect();
+    let names: Vec<String> = variable.dimensions.iter().map(name).collect();
     format!("({})", names.join(", "))
 }
 
@@ -207,6 +238,35 @@ mod tests {
         other.dimensions.reverse();
         other.attributes[0].values = Values::Double(vec![-f64::NAN]);
         assert_eq!(texts(&header(), &other, false), [""; 0]);
+    }
+
+    #[test]
+    fn what_is_in_groups_is_compared_by_its_path() {
+        let mut one = header();
+        one.format = Format::Netcdf4;
+        for name in ["g", "h"] {
+            one.groups.push(Group { name: name.into(), parent: 0, attributes: Vec::new() });
+        }
+        let variable = Variable { group: 1, ..one.variables[0].clone() };
+        one.variables.push(Variable { external: Type::Float, ..variable });
+        assert_eq!(texts(&one, &one.clone(), false), [""; 0]);
+        let mut other = one.clone();
+        other.variables[1].group = 2;
+        other.groups[1].attributes.push(other.attributes[0].clone());
+        assert_eq!(
+            texts(&one, &other, false),
+            [
+                "group 'h', attribute 'v': in the second only",
+                "variable 'g/a': in the first only",
+                "variable 'h/a': in the second only"
+            ]
+        );
+        other.groups.truncate(1);
+        other.variables.truncate(1);
+        assert_eq!(
+            texts(&one, &other, false),
+            ["group 'h': in the first only", "variable 'g/a': in the first only"]
+        );
     }
 
     #[test]

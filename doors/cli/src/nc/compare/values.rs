@@ -114,7 +114,8 @@ struct Pair {
 fn pairs(header: &Header, first: &Dataset, second: &Dataset) -> Vec<Pair> {
     let mut pairs = Vec::new();
     for (variable, id) in header.variables.iter().zip(first.variables()) {
-        let Ok(other) = second.variable(&variable.name) else { continue };
+        let path = header.path(variable.group, &variable.name);
+        let Ok(other) = second.variable(&path) else { continue };
         let shape = first.shape(id);
         let of_other = second.header().variables[other.index()].external;
         let same_type = header.type_text(variable.external) == second.header().type_text(of_other);
@@ -123,7 +124,7 @@ fn pairs(header: &Header, first: &Dataset, second: &Dataset) -> Vec<Pair> {
             // Nobody knows how long values of variable length are before they are read.
             let is_variable = header.has_variable_length(variable.external);
             let in_memory = if is_variable { element.max(LONG) } else { element };
-            let (most, name) = ((PART / in_memory).max(1), variable.name.clone());
+            let (most, name) = ((PART / in_memory).max(1), path);
             pairs.push(Pair { name, shape, most, element, ids: [id, other] });
         }
     }
