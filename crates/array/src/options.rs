@@ -23,7 +23,7 @@ pub struct Options {
     /// `nc_chunk_rule`: how the default shape of chunks is chosen, `netcdf-c` or `last-unlimited`.
     pub chunk_rule: ChunkRule,
     /// `nc_chunk_cache`: bytes of decoded chunks that are kept, and of independent writes to
-    /// filtered chunks that wait for the next collective call.
+    /// filtered chunks that wait in memory; more of them wait in the file.
     pub chunk_cache: Option<u64>,
     /// `nc_filter_threads`: threads of a rank that encode and decode filtered chunks, at most 256.
     /// By default ranks that may use the same cores divide them.

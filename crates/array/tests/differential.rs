@@ -709,6 +709,10 @@ fn options(draw: &mut Draw) -> Options {
         options.set("nc_var_align_size", &(1 + draw.below(64)).to_string()).unwrap();
         options.set("nc_record_align_size", &(1 + draw.below(600)).to_string()).unwrap();
     }
+    if draw.chance(50) {
+        // Independent writes to filtered chunks wait in the file.
+        options.set("nc_chunk_cache", draw.pick(&["1", "300", "5000"])).unwrap();
+    }
     options
 }
 

@@ -106,7 +106,7 @@ impl Netcdf4Writer {
         };
         for row in rows.clone() {
             // Replaced before the next sync.
-            let wrong: Vec<i16> = of_row(row).iter().map(|value| value ^ 77).collect();
+            let wrong: Vec<i16> = of_row(row).iter().map(|value| value ^ 0x4d).collect();
             data.put(variable, &Slab::new(&[row, columns.start], &[1, width]), &wrong)?;
         }
         let all: Vec<i16> = rows.clone().flat_map(of_row).collect();

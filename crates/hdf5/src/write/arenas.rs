@@ -3,8 +3,8 @@
 //! All ranks have the same plan, hence know the same end. Behind it, rank `r`'s arena number `k` is
 //! the block `k · ranks + r`: no other rank takes it, so no message is needed. A rank uses its
 //! arenas with [`ArenaSpace`], and before them its share of the space that is free
-//! ([`super::FilePlan::free_share`]). When all ranks meet, they exchange how many each has claimed; the
-//! plan's end moves behind the last one, and what is not used becomes free
+//! ([`super::FilePlan::free_share`]). When all ranks meet, they exchange how many each has claimed;
+//! the plan's end moves behind the last one, and what is not used becomes free
 //! ([`super::FilePlan::end_arenas`]).
 //!
 //! No superblock refers to what is there before that, so a killed writer leaves nothing of it.

@@ -162,8 +162,8 @@ impl Dataset {
         Ok(arenas)
     }
 
-    /// Shortens the file by what is free at its end, down to where arenas began: no state on storage
-    /// ends behind that. What gets this space later begins as zeros. Collective.
+    /// Shortens the file by what is free at its end, down to where arenas began: no state on
+    /// storage ends behind that. What gets this space later begins as zeros. Collective.
     fn trim(&mut self, arenas: Arenas) -> Result<(), ArrayError> {
         let Some(netcdf4) = &mut self.state.netcdf4 else { return Ok(()) };
         let before = netcdf4.plan.end();
