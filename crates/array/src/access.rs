@@ -235,9 +235,9 @@ impl AccessedVariable<'_> {
         units: &Units,
         values: usize,
     ) -> Result<usize, ArrayError> {
-        let bytes = values * size_of::<T>();
-        if bytes.is_multiple_of(units.size) {
-            return Ok(bytes / units.size);
+        let (bytes, size) = (values * size_of::<T>(), units.size.max(1));
+        if bytes.is_multiple_of(size) {
+            return Ok(bytes / size);
         }
         let reason = format!("{bytes} bytes are not whole elements of {}", units.size);
         Err(self.refuse(call, reason))

@@ -56,6 +56,18 @@ impl Dataset {
         Err(ArrayError::Access { call, variable: known.name.clone(), reason: reason.into() })
     }
 
+    /// Refuses values of variable length of a variable that is divided into partitions: they would
+    /// be in the heaps of another file.
+    fn check_undivided(&self, call: &'static str, variable: VariableId) -> Result<(), ArrayError> {
+        let partitioned = self.partitioned.as_ref();
+        if !partitioned.is_some_and(|partitioned| partitioned.divides(variable.index())) {
+            return Ok(());
+        }
+        let reason = "it is divided into partitions, which have no values of variable length";
+        let variable = self.known(variable)?.name.clone();
+        Err(ArrayError::Access { call, variable, reason: reason.into() })
+    }
+
     /// Writes elements of a string or user-defined type. Independent: values of variable length
     /// wait in memory until the next collective write, [`Dataset::sync`] or [`Dataset::close`].
     pub fn put_elements(
@@ -106,6 +118,7 @@ impl Dataset {
             return self.bput(pending, variable, slab, Raw::slice(elements.as_bytes()));
         }
         self.check_writable(call, variable)?;
+        self.check_undivided(call, variable)?;
         let refuse =
             |reason: String| Err(ArrayError::Access { call, variable: known.name.clone(), reason });
         let checked = self.accessed(variable)?.checked(call, Direction::Write, slab)?;
@@ -189,6 +202,7 @@ impl Dataset {
         if !self.header().has_variable_length(self.known(variable)?.external) {
             return Ok(Elements::fixed(bytes));
         }
+        self.check_undivided("elements", variable)?;
         let mut elements = self.load_heap_values(variable.index(), &bytes)?;
         self.overlay_heap_values(variable, slab, &mut elements)?;
         Ok(elements)

@@ -146,7 +146,8 @@ impl Dataset {
             )?;
             Ok(access.try_map_memory(WriteStream::into_owned)?)
         });
-        accesses.collect()
+        let accesses: Result<Vec<_>, ArrayError> = accesses.collect();
+        self.state.agree(accesses)
     }
 
     fn encode(&self, write: &HeapWrite, range: Range<usize>) -> Result<HeapedElements, ArrayError> {

@@ -92,6 +92,10 @@ fn class_of(definition: &FileDefinition, datatype: &Datatype) -> Option<UserType
     Some(match &datatype.class {
         Class::Enumeration { base, members } => {
             let (of, order) = type_of_elements(definition, base)?;
+            // Only integers are enumerated; others are bytes.
+            if !of.is_number() || matches!(of, Type::Float | Type::Double) {
+                return None;
+            }
             let value = |member: &model::EnumerationMember| {
                 let mut bytes = member.value.clone();
                 if order == ByteOrder::Big {

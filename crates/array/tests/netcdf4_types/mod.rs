@@ -1,5 +1,7 @@
 //! Strings and types of users: values of every kind in every storage, by ranks of any number.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 #[cfg(feature = "peers")]
 mod peers;
 

@@ -1,5 +1,7 @@
 //! The same values in python's netCDF4 and h5py, and theirs here.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

@@ -222,8 +222,8 @@ impl Elements {
     }
 }
 
-/// The places of the descriptors of an element that begins at a byte, and the types of the values of
-/// those that are sequences.
+/// The places of the descriptors of an element that begins at a byte, and for sequences the types
+/// of their values.
 fn descriptors<'t>(
     datatype: &'t Datatype,
     at: usize,

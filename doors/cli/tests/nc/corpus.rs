@@ -342,5 +342,6 @@ fn values(draw: &mut Draw, external: Type, len: usize) -> Values {
             }
             Values::Char(text)
         }
+        other => unreachable!("{other} is in no classic file"),
     }
 }
