@@ -18,6 +18,26 @@ const HEAP_ID: usize = 8;
 
 /// All attributes of an object: in the order of creation if that is tracked, else by name.
 pub(crate) fn attributes(walk: &Walk<'_>, object: &Object) -> Result<Vec<Attribute>> {
+    let (mut attributes, order) = in_stored_order(walk, object)?;
+    if order == AttributeOrder::Untracked {
+        attributes.sort_by(|one, other| one.name.cmp(&other.name));
+    }
+    Ok(attributes)
+}
+
+/// Whether an object says in which order its attributes were created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AttributeOrder {
+    Tracked,
+    Untracked,
+}
+
+/// All attributes of an object: in the order of creation if that is tracked, else as they are
+/// stored, which is what the library calls the order of creation then.
+pub(crate) fn in_stored_order(
+    walk: &Walk<'_>,
+    object: &Object,
+) -> Result<(Vec<Attribute>, AttributeOrder)> {
     let mut attributes = Vec::new();
     for message in &object.header.messages {
         if message.kind == MessageKind::ATTRIBUTE {
@@ -38,15 +58,15 @@ pub(crate) fn attributes(walk: &Walk<'_>, object: &Object) -> Result<Vec<Attribu
             dense(walk, heap, index, &mut attributes)?;
         }
     }
+    // Records of an index have the order in which they were added, whether it is tracked or not.
+    attributes.sort_by_key(|attribute| attribute.creation_order);
     if tracked {
-        attributes.sort_by_key(|attribute| attribute.creation_order);
-    } else {
-        for attribute in &mut attributes {
-            attribute.creation_order = None;
-        }
-        attributes.sort_by(|one, other| one.name.cmp(&other.name));
+        return Ok((attributes, AttributeOrder::Tracked));
     }
-    Ok(attributes)
+    for attribute in &mut attributes {
+        attribute.creation_order = None;
+    }
+    Ok((attributes, AttributeOrder::Untracked))
 }
 
 fn dense(

@@ -142,6 +142,12 @@ impl<S: Source> File<S> {
         attributes::attributes(&self.walk(), object)
     }
 
+    /// The attributes of an object in the order of creation if that is tracked, else as they are
+    /// stored: the order in which netCDF numbers them.
+    pub fn attributes_as_stored(&self, object: &Object) -> Result<Vec<Attribute>> {
+        Ok(attributes::in_stored_order(&self.walk(), object)?.0)
+    }
+
     /// What the header of a dataset says.
     pub fn dataset(&self, object: &Object) -> Result<Dataset> {
         dataset::read(&self.walk(), object)

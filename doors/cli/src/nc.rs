@@ -79,7 +79,7 @@ enum NcCommand {
     Rm(rm::NcRmArgs),
     Compare(compare::NcCompareArgs),
     Validate(validate::ValidateArgs),
-    Recover(recover::RecoverArgs),
+    Recover(recover::NcRecoverArgs),
 }
 
 pub(crate) fn run(args: &NcArgs, json: bool) -> Result<(), CommandError> {

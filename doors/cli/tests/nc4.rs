@@ -196,6 +196,34 @@ fn what_netcdf_cannot_represent_is_named() {
     }
 }
 
+/// Variables whose elements are in other files are named; all others are read, copied and compared.
+#[test]
+fn elements_in_other_files_are_named() {
+    let directory = tempfile::tempdir().unwrap();
+    python::run("make.py", &[directory.path().as_os_str()]);
+    let path = directory.path().join("unrepresented_elsewhere.h5");
+    let copy = directory.path().join("copy.nc");
+    let output = striate([OsStr::new("dump"), path.as_os_str()]);
+    assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+    assert!(told(&output).contains("cannot read the data of 'e'"), "{}", told(&output));
+    assert!(told(&output).contains(" a = 1, 2, 3 ;"), "{}", told(&output));
+    let output = striate(["compare".as_ref(), path.as_os_str(), path.as_os_str()]);
+    assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+    for expected in [": v: its elements are in other datasets", ": e: ", "no differences in what"] {
+        assert!(told(&output).contains(expected), "{}", told(&output));
+    }
+    let output = striate(["copy".as_ref(), path.as_os_str(), copy.as_os_str()]);
+    assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+    assert!(told(&output).contains("'e' cannot be copied: its elements are"), "{}", told(&output));
+    let words = ["copy", "-x", "v,e"].map(OsStr::new);
+    answer(striate(words.into_iter().chain([path.as_os_str(), copy.as_os_str()])), "copy");
+    let dumped = answer(striate([OsStr::new("dump"), copy.as_os_str()]), "dump");
+    assert!(String::from_utf8(dumped).unwrap().contains(" a = 1, 2, 3 ;"));
+    let moved = directory.path().join("moved.h5");
+    answer(striate(["mv".as_ref(), path.as_os_str(), moved.as_os_str()]), "mv");
+    answer(striate(["rm".as_ref(), moved.as_os_str()]), "rm");
+}
+
 #[test]
 fn servers_and_user_blocks_are_as_good_as_files() {
     let directory = tempfile::tempdir().unwrap();

@@ -10,7 +10,7 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 
 use striate_file::File;
-use striate_hdf5::model::{Address, Fill};
+use striate_hdf5::model::{Address, Fill, Layout};
 use striate_hdf5::netcdf::{
     AttributeDefinition, FileDefinition, NetcdfFile, NetcdfKind, Storage, describe,
 };
@@ -182,6 +182,10 @@ fn header_of(described: &NetcdfFile, hidden: &mut Vec<(String, String)>) -> (Hea
     for (number, variable) in definition.variables.iter().enumerate() {
         let group = variable.group as u32;
         let name = variable.name.to_string();
+        if let Some(reason) = elsewhere(&described.objects[number].layout) {
+            others.push((header.path(group, &name), reason.into()));
+            continue;
+        }
         let Some((external, byte_order)) = type_of_elements(definition, &variable.datatype) else {
             let path = header.path(group, &name);
             others.push((path, LAID_OUT_DIFFERENTLY.into()));
@@ -203,6 +207,15 @@ fn header_of(described: &NetcdfFile, hidden: &mut Vec<(String, String)>) -> (Hea
     }
     hidden.append(&mut others);
     (header, numbers)
+}
+
+/// Why the elements of a variable cannot be read, if they are not in the file.
+const fn elsewhere(layout: &Layout) -> Option<&'static str> {
+    match layout {
+        Layout::Virtual { .. } => Some("its elements are in other datasets (a virtual dataset)"),
+        Layout::External { .. } => Some("its elements are in other files"),
+        _ => None,
+    }
 }
 
 impl OpenedNetcdf4 {

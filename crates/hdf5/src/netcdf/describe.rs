@@ -39,7 +39,7 @@ pub fn describe<S: Source>(file: &File<S>) -> Result<NetcdfFile> {
     let mut properties = None;
     let mut classic_model = false;
     for (number, object) in group_headers.iter().enumerate() {
-        let found = file.attributes(object)?;
+        let found = file.attributes_as_stored(object)?;
         for attribute in found.iter().filter(|_| number == 0) {
             match attribute.name.as_bytes() {
                 b"_NCProperties" => properties = text_of(file, attribute),

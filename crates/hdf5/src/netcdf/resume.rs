@@ -19,7 +19,8 @@ impl NetcdfFile {
     /// kinds are read; a commit writes version-1 B-trees. Chunks that are not stored stay so, and
     /// read as fill values, until [`crate::write::FilePlan::claim`] gives them a place. Who then
     /// fills such a chunk with a value of variable length must not copy the descriptor of
-    /// [`Dataset::fill`]: its heap belongs to the metadata, whose place is used again.
+    /// [`Dataset::fill`]: its heap belongs to the metadata, whose place is used again. Variables
+    /// whose elements are in other files or datasets have no place of their own.
     pub fn placements<S: Source>(&self, file: &File<S>) -> Result<Vec<Placement>> {
         let variables = self.definition.variables.iter().zip(&self.objects);
         variables.map(|(variable, dataset)| self.placement(file, variable, dataset)).collect()
@@ -35,7 +36,9 @@ impl NetcdfFile {
         let far = || refuse(Reason::Invalid("is that of more than 64 bits of elements"));
         let bytes = self.definition.bytes(variable).ok_or_else(far)?;
         match (&variable.storage, &dataset.layout) {
-            (Storage::Compact(_), Layout::Compact { .. }) => Ok(Placement::Compact),
+            // With elements elsewhere, the file is not written further, and nobody reads them.
+            (Storage::Compact(_), Layout::Compact { .. })
+            | (_, Layout::Virtual { .. } | Layout::External { .. }) => Ok(Placement::Compact),
             (Storage::Contiguous, Layout::Contiguous { address, .. }) => {
                 Ok(Placement::Contiguous { address: *address, size: bytes })
             }

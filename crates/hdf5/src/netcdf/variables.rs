@@ -70,7 +70,7 @@ impl<'f, S: Source> Variables<'f, S> {
     pub(super) fn add(&mut self, found: FoundDataset, findings: &mut Findings) -> Result<()> {
         let FoundDataset { group, name, object } = found;
         let path = path(self.groups, group, &name);
-        let attributes = self.file.attributes(&object)?;
+        let attributes = self.file.attributes_as_stored(&object)?;
         self.has_conventions |= attributes.iter().any(|one| is_reserved(one.name.as_bytes()));
         let hidden = Hidden::read(self.file, &attributes)?;
         let dataset = match self.file.dataset(&object) {

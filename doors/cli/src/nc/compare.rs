@@ -130,7 +130,11 @@ pub(crate) fn run(args: &NcCompareArgs, json: bool) -> Result<(), CommandError> 
     } else {
         let found_nothing = found.is_empty();
         let text: String = found.iter().map(Difference::text).collect();
-        terminal::print(if found_nothing { "no differences\n" } else { &text })?;
+        terminal::print(match (found_nothing, hidden.is_empty()) {
+            (true, true) => "no differences\n",
+            (true, false) => "no differences in what can be compared\n",
+            (false, _) => &text,
+        })?;
     }
     if same { Ok(()) } else { Err(CommandError::NotWell) }
 }

@@ -43,7 +43,7 @@ records that the file has room for, more or fewer. Their values are as far as th
 Files that a program has open are not changed, as far as this machine can tell: see to it that no program on
 another machine writes them. Exit status: 0 if all files are whole, or were made so; 1 if something is
 left; 2 wrong usage.")]
-pub(crate) struct RecoverArgs {
+pub(crate) struct NcRecoverArgs {
     /// Cut off what is behind the end of the last synced state, if nothing refers to it (netCDF-4
     /// and other HDF5 files)
     #[arg(long)]
@@ -178,7 +178,7 @@ impl RecoveredFile {
     }
 }
 
-pub(crate) fn run(args: &RecoverArgs, json: bool) -> Result<(), CommandError> {
+pub(crate) fn run(args: &NcRecoverArgs, json: bool) -> Result<(), CommandError> {
     if !ranks::is_printing_rank() {
         return Ok(());
     }
@@ -211,7 +211,7 @@ pub(crate) fn run(args: &RecoverArgs, json: bool) -> Result<(), CommandError> {
 
 fn look(
     path: &Path,
-    args: &RecoverArgs,
+    args: &NcRecoverArgs,
     interrupt: &SignalWatch,
 ) -> Result<RecoveredFile, CommandError> {
     if let Location::Local(local) = place(path)?

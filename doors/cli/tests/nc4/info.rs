@@ -4,6 +4,10 @@ use std::ffi::OsStr;
 
 use serde_json::{Value, json};
 
+use striate_server::Embedded;
+use striate_store::Store;
+use striate_store::remote::{RemoteFile, RemoteOptions};
+
 use crate::tools::{striate, told};
 use crate::{generate, oracle_texts};
 
@@ -48,5 +52,31 @@ fn storage_is_told() {
     {
         assert!(text.contains(part), "{part}: {text}");
     }
+    assert!(text.contains(" of ") && text.contains("begin on a stripe"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+}
+
+/// Without another word, stripes are those of the file: our copy begins each chunk on one.
+#[test]
+fn stripes_of_files_on_servers_are_known() {
+    let (directory, servers) = (tempfile::tempdir().unwrap(), Embedded::start(2).unwrap());
+    let text =
+        "netcdf s { dimensions: t = 4 ; x = 300000 ; variables: int v(t, x) ; int w(t, x) ; }";
+    let path = generate(directory.path(), "s.nc", "nc4", text).unwrap();
+    let url = format!("{}/s.nc", servers.url());
+    let options = ["copy", "--chunks", "t/1,x/300000"].map(OsStr::new);
+    let copied = striate(options.into_iter().chain([path.as_os_str(), OsStr::new(&url)]));
+    assert!(copied.status.success(), "{}", told(&copied));
+    let stored = RemoteFile::open(&url.parse().unwrap(), &RemoteOptions::default()).unwrap();
+    let stripe = stored.capabilities().stripe_unit.unwrap();
+    let output = striate(["info", "--chunks", "--json", &url]);
+    assert!(output.status.success(), "{}", told(&output));
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let row = &document["rows"][0];
+    assert_eq!(row["stripe"], stripe);
+    for variable in row["variables"].as_array().unwrap() {
+        let chunks = &variable["chunks"];
+        assert_eq!((&chunks["allocated"], &chunks["bytes"]), (&json!(4), &json!(4_800_000)));
+        assert_eq!(chunks["aligned"], 4, "{row}");
+    }
 }

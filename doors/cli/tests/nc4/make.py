@@ -118,3 +118,25 @@ for model in ["NETCDF4_CLASSIC", "NETCDF4"]:
         d.createDimension("t", None)
         d.createVariable("t", "f8", ("t",))[:] = [1, 2, 3]
         d.note = "one\ntwo"
+
+# Attributes whose order of creation is not tracked, in headers and in a heap.
+NAMES = ["n%02d" % (i * 7 % 40) for i in range(40)]
+for name, libver in [("attributes_earliest.h5", ("earliest", "v108")), ("attributes_v18.h5", ("v108", "v108"))]:
+    with hdf5(name, libver=libver) as f:
+        for few in ["z", "a", "m", "B", "b2"]:
+            f.attrs[few] = 1
+        d = f.create_dataset("d", data=[1, 2])
+        for number, many in enumerate(NAMES):
+            d.attrs[many] = number
+
+# Elements that are elsewhere.
+with hdf5("elsewhere_source.h5") as f:
+    f["x"] = np.arange(10.0)
+with hdf5("unrepresented_elsewhere.h5") as f:
+    layout = h5py.VirtualLayout((10,), "f8")
+    layout[:] = h5py.VirtualSource("elsewhere_source.h5", "x", (10,))
+    f.create_virtual_dataset("v", layout)
+    f.create_dataset("e", (10,), "f8", external=[(os.path.join(out, "elsewhere.raw"), 0, 80)])
+    f["e"][:] = np.arange(10.0)
+    f["a"] = [1, 2, 3]
+os.remove(os.path.join(out, "elsewhere.raw"))

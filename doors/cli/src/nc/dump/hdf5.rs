@@ -49,7 +49,21 @@ pub(super) fn print(
     };
     let flushed = printed.and_then(|()| Ok(out.flush()?));
     drop(out);
-    flushed.or_else(|error| ended(path, error))?;
+    let of_variable = |error: &Error| {
+        let mut objects = described.objects.iter().zip(&described.definition.variables);
+        let found = objects.find(|(object, _)| Some(object.address) == error.address)?;
+        Some(found.1.name.to_string())
+    };
+    match flushed {
+        Err(CdlError::Read(error)) => {
+            let attempted = match of_variable(&error) {
+                Some(name) => format!("cannot read the data of '{name}'"),
+                None => "cannot read the data".into(),
+            };
+            return Err(unreadable(&attempted, error));
+        }
+        ended_early => ended_early.or_else(|error| ended(path, error))?,
+    }
     opened.report_unrepresented()
 }
 

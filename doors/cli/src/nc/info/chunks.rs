@@ -160,10 +160,12 @@ pub(super) fn chunk_table(rows: &[(String, &ChunkReport)], stripe: u64) -> Strin
         ("min", Side::Right),
         ("median", Side::Right),
         ("max", Side::Right),
+        ("aligned", Side::Right),
         ("crossing", Side::Right),
     ]);
     for (path, report) in rows {
-        let share = report.crossing as f64 * 100.0 / report.allocated.max(1) as f64;
+        let share =
+            |part: u64| format!("{}%", short(part as f64 * 100.0 / report.allocated.max(1) as f64));
         table.row([
             path.clone(),
             match report.total - report.allocated.min(report.total) {
@@ -174,11 +176,12 @@ pub(super) fn chunk_table(rows: &[(String, &ChunkReport)], stripe: u64) -> Strin
             Bytes(report.smallest).to_string(),
             Bytes(report.median).to_string(),
             Bytes(report.largest).to_string(),
-            format!("{}%", short(share)),
+            share(report.aligned),
+            share(report.crossing),
         ]);
     }
     format!(
-        "\n  Chunks; 'crossing' are those in more than one stripe of {}\n\n{}",
+        "\n  Chunks; 'aligned' begin on a stripe of {}, 'crossing' are in several\n\n{}",
         Bytes(stripe),
         table.render()
     )

@@ -63,6 +63,9 @@ struct StoredVariable {
     ratio: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     chunks: Option<ChunkReport>,
+    /// Where a contiguous variable begins in the file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    begin: Option<u64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -142,6 +145,12 @@ impl Hdf5Description {
                 stored,
                 ratio: is_compressed.then(|| size as f64 / stored as f64),
                 chunks: chunks.filter(|_| args.chunks),
+                begin: match &dataset.layout {
+                    Layout::Contiguous { address: Some(address), .. } => {
+                        Some(opened.file.superblock().base.saturating_add(address.0))
+                    }
+                    _ => None,
+                },
             });
         }
         let dimensions = definition.dimensions.iter().map(|dimension| DimensionRow {
@@ -179,6 +188,27 @@ impl Hdf5Description {
             unrepresented: unrepresented.collect(),
             partitions,
         })
+    }
+
+    /// How contiguous variables lie on stripes.
+    fn contiguous(&self, stripe: u64) -> String {
+        let begins = self.variables.iter().filter_map(|row| Some((row.begin?, row.size)));
+        let (mut all, mut aligned, mut crossing) = (0_u64, 0_u64, 0_u64);
+        for (begin, size) in begins {
+            let last = begin.saturating_add(size.saturating_sub(1));
+            all += 1;
+            aligned += u64::from(begin.is_multiple_of(stripe));
+            crossing += u64::from(size <= stripe && begin / stripe != last / stripe);
+        }
+        if all == 0 {
+            return String::new();
+        }
+        let crossing = match crossing {
+            0 => String::new(),
+            count => format!(", {} cross one though they would fit into one", grouped(count)),
+        };
+        let are = if all == 1 { "contiguous variable" } else { "contiguous variables" };
+        format!("\n  {} of {} {are} begin on a stripe{crossing}\n", grouped(aligned), grouped(all))
     }
 
     fn text(&self) -> String {
@@ -223,7 +253,10 @@ impl Hdf5Description {
                 self.variables.iter().filter_map(|row| Some((&row.path, row.chunks.as_ref()?)));
             let rows: Vec<(String, &ChunkReport)> =
                 rows.map(|(path, chunks)| (plain(path), chunks)).collect();
-            text += &chunk_table(&rows, stripe);
+            if !rows.is_empty() {
+                text += &chunk_table(&rows, stripe);
+            }
+            text += &self.contiguous(stripe);
         }
         if let Some(partitions) = &self.partitions {
             text += &partitions.text();

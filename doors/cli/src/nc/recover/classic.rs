@@ -6,7 +6,7 @@ use striate_array::Format;
 use striate_array::format::Header;
 use striate_store::Store;
 
-use super::{RecoverArgs, RecoveredFile, RecoveredState, change};
+use super::{NcRecoverArgs, RecoveredFile, RecoveredState, change};
 use crate::CommandError;
 use crate::nc::signal_watch::SignalWatch;
 use crate::nc::validate;
@@ -18,7 +18,7 @@ const RECORDS_AT: u64 = 4;
 pub(super) fn look(
     path: &Path,
     store: &dyn Store,
-    args: &RecoverArgs,
+    args: &NcRecoverArgs,
     interrupt: &SignalWatch,
 ) -> Result<RecoveredFile, CommandError> {
     let (mut bytes, _, size) = validate::header(store)?;

@@ -6,7 +6,7 @@ use striate_hdf5::netcdf::{NetcdfKind, describe};
 use striate_hdf5::{File, Reason, closed_superblock};
 use striate_store::Store;
 
-use super::{RecoverArgs, RecoveredFile, RecoveredState, change};
+use super::{NcRecoverArgs, RecoveredFile, RecoveredState, change};
 use crate::CommandError;
 use crate::nc::hdf5_file::StoreSource;
 use crate::nc::signal_watch::SignalWatch;
@@ -50,7 +50,7 @@ pub(super) fn without_superblock(
 pub(super) fn look(
     path: &Path,
     store: Box<dyn Store>,
-    args: &RecoverArgs,
+    args: &NcRecoverArgs,
     interrupt: &SignalWatch,
 ) -> Result<RecoveredFile, CommandError> {
     let size = store.len()?;
