@@ -88,7 +88,7 @@ impl PartitionWriter {
         let x = define.dimension("x", COLUMNS)?;
         let grid = define.variable("grid", Type::Int, &[y, x])?;
         let series = define.variable("series", Type::Short, &[time, x])?;
-        if netcdf4 && dataset % 2 == 0 {
+        if netcdf4 && dataset.is_multiple_of(2) {
             for (variable, chunks) in [(grid, vec![3, 10]), (series, vec![2, 9])] {
                 let layout = StorageLayout::Chunked(chunks);
                 let filters = vec![ChunkFilter::Shuffle, ChunkFilter::Deflate(1)];
