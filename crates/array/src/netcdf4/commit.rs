@@ -100,8 +100,9 @@ pub(crate) fn complete(state: &mut FileState, prepared: &PreparedCommit) -> Resu
 }
 
 fn sync(state: &mut FileState, durability: Durability) -> Result<(), ArrayError> {
-    Ok(match durability {
-        Durability::Durable => state.file.sync()?,
-        Durability::Buffered => state.file.flush()?,
-    })
+    let done = match durability {
+        Durability::Durable => state.file.sync(),
+        Durability::Buffered => state.file.flush(),
+    };
+    Ok(done?)
 }

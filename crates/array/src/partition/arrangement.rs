@@ -82,7 +82,7 @@ pub(super) fn in_order_of_file(new: Header, before: &Header) -> Header {
             dimensions.len() as u32 - 1
         });
     }
-    let mut ordered = Header { groups, dimensions, ..new };
+    let mut ordered = Header { dimensions, groups, ..new };
     for variable in &mut ordered.variables {
         variable.group = group_of[variable.group as usize];
         for id in &mut variable.dimensions {

@@ -46,11 +46,18 @@ impl DecidedCommit {
 
     /// Those of the last commit, as the header of the master has them.
     pub(super) fn all_of(master: &Header) -> Vec<Self> {
-        let Some(Values::Byte(list)) = find(&master.attributes, COMMITS) else {
-            return Vec::new();
-        };
-        let bytes: Vec<u8> = list.iter().map(|&byte| byte.cast_unsigned()).collect();
-        bytes.as_chunks().0.iter().filter_map(Self::decode).collect()
+        match find(&master.attributes, COMMITS) {
+            Some(Values::Char(text)) => Self::all_in(text).unwrap_or_default(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Those in the text of the attribute: hexadecimal digits.
+    fn all_in(text: &[u8]) -> Option<Vec<Self>> {
+        let digit = |digit: u8| char::from(digit).to_digit(16);
+        let byte = |[high, low]: &[u8; 2]| Some((digit(*high)? * 16 + digit(*low)?) as u8);
+        let bytes = text.as_chunks().0.iter().map(byte).collect::<Option<Vec<u8>>>()?;
+        Some(bytes.as_chunks().0.iter().filter_map(Self::decode).collect())
     }
 
     /// The superblock that a partition is to have, if it has the one before. Called on one rank.
@@ -59,6 +66,11 @@ impl DecidedCommit {
         let got = file.read_at(0, found.as_mut_slice())?;
         Ok((got == SUPERBLOCK as u64 && found == self.before).then_some(self.after))
     }
+}
+
+fn hexadecimal(bytes: &[u8]) -> Vec<u8> {
+    let digit = |number: u8| char::from_digit(number.into(), 16).map_or(b'0', |digit| digit as u8);
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 /// The superblock that a partition is to have according to its master, if it has another one. It is
@@ -138,10 +150,10 @@ impl Dataset {
         let mut has_changed = headers::set_lengths(&mut state.header, &partitioned.logical)?;
         if !all.is_empty() {
             has_changed = true;
-            let bytes = all.iter().map(|&byte| byte.cast_signed()).collect();
+            let text = hexadecimal(&all);
             let attributes = &mut state.header.attributes;
             attributes.retain(|attribute| attribute.name != COMMITS);
-            attributes.push(Attribute { name: COMMITS.into(), values: Values::Byte(bytes) });
+            attributes.push(Attribute { name: COMMITS.into(), values: Values::Char(text) });
         }
         if has_changed {
             let written = netcdf4::write_attributes(state);
@@ -253,14 +265,14 @@ mod tests {
         let one = DecidedCommit { partition: 7, before: [1; SUPERBLOCK], after: [200; SUPERBLOCK] };
         let two = DecidedCommit { partition: 70_000, ..one };
         let bytes = [one.encode(), two.encode()].concat();
-        let bytes = bytes.iter().map(|&byte| byte.cast_signed()).collect();
+        let text = hexadecimal(&bytes);
         let mut header = Header::new(Format::Netcdf4);
         assert_eq!(DecidedCommit::all_of(&header), []);
-        header.attributes.push(Attribute { name: COMMITS.into(), values: Values::Byte(bytes) });
+        header.attributes.push(Attribute { name: COMMITS.into(), values: Values::Char(text) });
         assert_eq!(DecidedCommit::all_of(&header), [one, two]);
         // A cut attribute has fewer, and none is garbled.
-        if let Values::Byte(list) = &mut header.attributes[0].values {
-            list.truncate(ENCODED + 50);
+        if let Values::Char(text) = &mut header.attributes[0].values {
+            text.truncate(2 * ENCODED + 50);
         }
         assert_eq!(DecidedCommit::all_of(&header), [one]);
     }

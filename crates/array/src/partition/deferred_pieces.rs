@@ -1,7 +1,7 @@
 //! Independent writes to chunks of netCDF-4 partitions that have no computed place.
 //!
-//! Only the group of a partition knows where such chunks are, and several ranks may have elements of
-//! one. So the write waits in memory until all ranks meet, and goes the way of a collective one
+//! Only the group of a partition knows where such chunks are, and several ranks may have elements
+//! of one. So the write waits in memory until all ranks meet, and goes the way of a collective one
 //! then. The rank itself reads what it wrote.
 
 use super::Partitioned;

@@ -5,9 +5,9 @@
 //! only: sieving is disabled.
 //!
 //! Where the elements of a netCDF-4 partition are, the file says as of the last commit, and its
-//! group knows since then. A handle of a partition of the own group has what the group knows; one of
-//! another partition is opened again after each commit, and refuses elements that came into being
-//! since.
+//! group knows since then. A handle of a partition of the own group has what the group knows; one
+//! of another partition is opened again after each commit, and refuses elements that came into
+//! being since.
 
 use std::ops::Range;
 

@@ -110,7 +110,7 @@ pub(crate) fn open(mut state: FileState, options: &Options) -> Result<Dataset, A
         return Err(ArrayError::Partition { file, reason });
     }
     partitioned.set_records(state.header.records);
-    partitioned.filled = state.filled.clone();
+    partitioned.filled.clone_from(&state.filled);
     Ok(Dataset::with(state, options, Some(Box::new(partitioned))))
 }
 

@@ -533,8 +533,8 @@ fn is_below(file: &Path, master: &Path) -> bool {
     }
 }
 
-/// Replaces the reference of a partition to its master; does nothing if the header of a classic file
-/// has no space for it.
+/// Replaces the reference of a partition to its master; does nothing if the header of a classic
+/// file has no space for it.
 pub(super) fn update_master_reference(
     file: &Path,
     master_reference: &MasterReference,

@@ -23,9 +23,9 @@ pub struct Partitioning {
     /// `nc_partition_min_ndims`: variables with at most this many dimensions stay in the master,
     /// unless their dimension is chosen explicitly.
     pub min_ndims: u64,
-    /// `nc_partition_dims`: variables (by path, if they are in groups), and the dimension along which each is divided; an empty
-    /// name or `none` keeps the variable in the master. It takes precedence over the attribute
-    /// `par_dim_id`.
+    /// `nc_partition_dims`: variables (by path, if they are in groups), and the dimension along
+    /// which each is divided; an empty name or `none` keeps the variable in the master. It takes
+    /// precedence over the attribute `par_dim_id`.
     pub dimensions: Vec<(String, String)>,
     /// `nc_partitions_partial`: whether a dataset is opened although partitions are missing or
     /// damaged. Only accesses to those are errors then.

@@ -51,14 +51,10 @@ pub(super) fn remove_unpublished(path: &Path) -> Result<(), ArrayError> {
     let mut magic = [0; SIGNATURE.len()];
     let read = std::fs::File::open(path).and_then(|mut file| file.read(&mut magic));
     // A writer that was killed right after creating the file leaves it empty, or with a hole.
-    match read.map_err(|error| in_the_way(error.to_string()))? {
-        read @ 3.. => {
-            let is_classic = [b"cdf", b"CDF", &[0; 3]].contains(&&[magic[0], magic[1], magic[2]]);
-            if !is_classic && (read < SIGNATURE.len() || magic != SIGNATURE) {
-                return Err(in_the_way("it is not a dataset".into()));
-            }
-        }
-        _ => {}
+    let read = read.map_err(|error| in_the_way(error.to_string()))?;
+    let is_classic = [b"cdf", b"CDF", &[0; 3]].contains(&&[magic[0], magic[1], magic[2]]);
+    if read >= 3 && !is_classic && magic != SIGNATURE {
+        return Err(in_the_way("it is not a dataset".into()));
     }
     delete(replaced(path).as_ref());
     Ok(File::delete(path)?)

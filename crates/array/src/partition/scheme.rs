@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use super::Partitioning;
 use crate::ArrayError;
-use crate::format::{Dimension, Header, Values, Variable};
+use crate::format::{Dimension, Header, Type, Values, Variable};
 
 /// The attribute of a variable that selects the dimension along which it is divided.
 pub(crate) const PAR_DIM_ID: &str = "par_dim_id";
@@ -181,9 +181,16 @@ fn division_of(
 ) -> Result<Option<Division>, ArrayError> {
     let is_unlimited =
         |&id: &u32| header.dimensions.get(id as usize).is_some_and(Dimension::is_unlimited);
+    let has_numbers = !matches!(variable.external, Type::String | Type::Text(_) | Type::User(_));
     let dimension = match choice(header, variable, asked)? {
         DimensionChoice::Master => return Ok(None),
+        DimensionChoice::Dimension(_) if !has_numbers => {
+            let what = format!("the division of variable '{}'", variable.name);
+            let reason = "strings and elements of user-defined types stay in the master".into();
+            return Err(ArrayError::Definition { what, reason });
+        }
         DimensionChoice::Dimension(dimension) => dimension,
+        DimensionChoice::Default if !has_numbers => return Ok(None),
         DimensionChoice::Default if !by_default => return Ok(None),
         DimensionChoice::Default if variable.dimensions.len() as u64 <= asked.min_ndims => {
             return Ok(None);

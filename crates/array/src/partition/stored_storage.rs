@@ -1,5 +1,5 @@
-//! Filters as the text of an attribute: a master says by it how the chunks of a divided variable are
-//! stored, since the scalar that represents the variable has none.
+//! Filters as the text of an attribute: a master says by it how the chunks of a divided variable
+//! are stored, since the scalar that represents the variable has none.
 
 use crate::format::ChunkFilter;
 

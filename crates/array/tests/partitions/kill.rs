@@ -22,6 +22,8 @@ use crate::killed_writer::{
 use crate::{divided, names};
 
 const PLACE: &str = "STRIATE_TEST_PARTITIONS_KILL";
+/// How many datasets it writes, if it is not killed before.
+const DATASETS: &str = "STRIATE_TEST_PARTITIONS_KILL_DATASETS";
 const RANKS: usize = 3;
 const FORMATS: [Format; 5] =
     [Format::Netcdf4, Format::Cdf1, Format::Netcdf4Classic, Format::Cdf5, Format::Cdf2];
@@ -86,7 +88,7 @@ impl PartitionWriter {
         let x = define.dimension("x", COLUMNS)?;
         let grid = define.variable("grid", Type::Int, &[y, x])?;
         let series = define.variable("series", Type::Short, &[time, x])?;
-        if netcdf4 && dataset % 2 == 0 {
+        if netcdf4 && dataset.is_multiple_of(2) {
             for (variable, chunks) in [(grid, vec![3, 10]), (series, vec![2, 9])] {
                 let layout = StorageLayout::Chunked(chunks);
                 let filters = vec![ChunkFilter::Shuffle, ChunkFilter::Deflate(1)];
@@ -125,7 +127,8 @@ fn writer() {
     let path = Path::new(&place).join("data.nc");
     let lines = complete_lines(&path);
     let first = lines.iter().filter(|line| line.starts_with("begins")).count() as u64;
-    for dataset in first.. {
+    let count = std::env::var(DATASETS).ok().and_then(|count| count.parse().ok());
+    for dataset in first..count.unwrap_or(u64::MAX) {
         let written = Threads::new(RANKS).try_run(|comm| {
             let log = open_log(&path, comm.rank());
             PartitionWriter { comm, dataset, log }.write(&path)
@@ -224,4 +227,72 @@ fn killed_writers_leave_complete_datasets_or_none() {
         check(&path, &AcknowledgedLog { begun: 1, has: Some((1, 8)), redefines: false });
     }
     println!("{rounds} rounds of 3 kills: {whole} times there was a whole dataset");
+}
+
+/// The writer of a netCDF-4 dataset is killed before each call that changes a file, in turn.
+#[cfg(feature = "peers")]
+#[test]
+fn killed_before_every_change_of_netcdf4_files() {
+    // All in the tests of a soak, a share of them otherwise.
+    let step = if std::env::var_os("STRIATE_ROUNDS").is_some() { 1 } else { 9 };
+    let (mut kills, mut whole) = (0, 0);
+    for call in ["pwrite64", "pwritev", "pwritev2", "fsync", "fdatasync", "rename"] {
+        for nth in (1..).step_by(step) {
+            let directory = tempfile::tempdir().unwrap();
+            let path = directory.path().join("data.nc");
+            let output = std::process::Command::new("strace")
+                .args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={call}")])
+                .args(["-e", &format!("inject={call}:signal=KILL:when={nth}")])
+                .arg(std::env::current_exe().unwrap())
+                .args(["--exact", "kill::writer"])
+                .envs([(PLACE, directory.path().as_os_str()), (DATASETS, "1".as_ref())])
+                .output()
+                .expect("strace is there");
+            if output.status.success() {
+                break;
+            }
+            let log = AcknowledgedLog::of(&path);
+            if check(&path, &log) {
+                whole += 1;
+                check_with_h5py(directory.path());
+            }
+            // The next writer goes on with the same dataset, or replaces it.
+            let goes_on = Threads::new(2).try_run(|comm| {
+                let mode = OpenMode::ReadWrite;
+                if !path.exists() {
+                    return PartitionWriter { comm, dataset: 0, log: None }.write(&path);
+                }
+                let writer = PartitionWriter { comm, dataset: 0, log: None };
+                let options = Options::default();
+                let mut data = Dataset::open(&writer.comm, &path, mode, &options)?;
+                let series = data.variable("series")?;
+                writer.put(&mut data, series, 0..8, PutCall::Collective)?;
+                data.close()
+            });
+            goes_on.unwrap_or_else(|error: ArrayError| panic!("{call} {nth}: {error}"));
+            check(&path, &AcknowledgedLog { begun: 1, has: Some((0, 8)), redefines: false });
+            kills += 1;
+        }
+    }
+    println!("{kills} kills, after {whole} of which there was a whole dataset");
+    assert!(kills > 6 && whole > 1, "{kills} {whole}");
+}
+
+/// h5py opens every file of a dataset by itself, and finds what it says of itself.
+#[cfg(feature = "peers")]
+fn check_with_h5py(directory: &Path) {
+    const SCRIPT: &str = r#"
+import glob, sys, h5py
+master = h5py.File(sys.argv[1] + "/data.nc")
+names = master.attrs["partition_files"].decode().split("\n")
+for number, name in enumerate(names):
+    with h5py.File(sys.argv[1] + "/" + name) as part:
+        assert part.attrs["partition_index"][0] == number, name
+        first, last = part["grid"].attrs["range(y)"]
+        assert part["grid"][...].shape == (last - first + 1, master["x"].shape[0]), name
+        part["series"][...]
+"#;
+    let python = std::env::var_os("STRIATE_PYTHON").unwrap_or_else(|| "python3".into());
+    let status = std::process::Command::new(python).args(["-c", SCRIPT]).arg(directory).status();
+    assert!(status.unwrap().success(), "h5py disagrees");
 }

@@ -183,10 +183,10 @@ fn reopened_datasets_grow_and_get_variables() {
             check(&mut data)?;
             data.close()
         });
-        for readers in [1, 4] {
+        for (readers, len) in [(1, 11), (4, 12)] {
             ranks(readers, |comm| {
                 let mut data = open(&comm, &path, OpenMode::ReadWrite);
-                assert_eq!(data.shape(data.variable("new/heat")?), [11, 6, X]);
+                assert_eq!(data.shape(data.variable("new/heat")?), [len, 6, X]);
                 check(&mut data)?;
                 // Once more with what was read.
                 write(&mut data, &[("time", 12)])?;
@@ -362,4 +362,52 @@ fn a_new_dataset_replaces_one_and_an_abort_leaves_it() {
         Ok(())
     });
     assert_eq!(names(directory.path()).len(), 3);
+}
+
+/// Strings and elements of users' types are in the master, beside variables that are divided.
+#[test]
+fn strings_and_types_of_users_stay_in_the_master() {
+    let (_directory, path) = temporary_dataset();
+    ranks(3, |comm| {
+        let mut define = Dataset::create(&comm, &path, Format::Netcdf4, &divided(2))?;
+        let (y, x) = (define.dimension("y", 6)?, define.dimension("x", X)?);
+        let sky = define.enumeration("sky", Type::Byte, &[("clear", 0), ("cloudy", 1)])?;
+        let heat = define.variable("heat", Type::Int, &[y, x])?;
+        let names = define.variable("names", Type::String, &[y, x])?;
+        let skies = define.variable("skies", sky, &[y, x])?;
+        let mut data = define.end()?;
+        let rank = comm.rank() as u64;
+        let own = Slab::new(&[2 * rank, 0], &[2, X]);
+        data.put_all(heat, &own, &vec![rank as i32; 14])?;
+        data.put_strings_all(names, &own, &vec![format!("of rank {rank}"); 14])?;
+        data.put_all(skies, &own, &vec![(rank % 2) as i8; 14])?;
+        data.close()
+    });
+    ranks(2, |comm| {
+        let mut data = open(&comm, &path, OpenMode::ReadOnly);
+        let partitions = data.partitions().unwrap_or_default();
+        let of_each = partitions.iter().map(|one| one.variables.len()).collect::<Vec<_>>();
+        assert_eq!(of_each, [1, 1], "only 'heat' is divided");
+        for rank in 0..3 {
+            let own = Slab::new(&[2 * rank, 0], &[2, X]);
+            let (heat, names) = (data.variable("heat")?, data.variable("names")?);
+            let skies = data.variable("skies")?;
+            assert_eq!(data.values(heat, &own)?, Values::Int(vec![rank as i32; 14]));
+            assert_eq!(data.strings(names, &own)?, vec![format!("of rank {rank}"); 14]);
+            let mut found = vec![0_i8; 14];
+            data.get(skies, &own, &mut found)?;
+            assert_eq!(found, vec![(rank % 2) as i8; 14]);
+        }
+        data.close()
+    });
+    ranks(2, |comm| {
+        let refused = path.with_extension("refused");
+        let mut define = Dataset::create(&comm, &refused, Format::Netcdf4, &divided(2))?;
+        let y = define.dimension("y", 6)?;
+        let names = define.variable("names", Type::String, &[y])?;
+        define.partition_along(names, y)?;
+        let error = define.end().unwrap_err().to_string();
+        assert!(error.contains("'names'") && error.contains("master"), "{error}");
+        Ok(())
+    });
 }

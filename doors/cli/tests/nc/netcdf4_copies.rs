@@ -204,8 +204,6 @@ fn moved_removed_split_and_joined() {
     let joined = place.path().join("joined.nc");
     answer(striate(["join", text(&parts), text(&joined)]), "join");
     assert_eq!(dump(&joined), expected);
-    let told = complaint(["split", "-k", "netcdf4", "--partitions", "2", text(&moved), "x.nc"], 1);
-    assert!(told.contains("not divided into partitions"), "{told}");
     answer(striate(["rm", text(&moved)]), "rm");
     assert!(!moved.exists());
 }
@@ -315,4 +313,113 @@ fn variables_and_groups_are_chosen_as_nccopy_does() {
     );
     nccopy(&["-V", "temp,depth"], &classic, &theirs);
     assert_eq!(dump(&ours), dump(&theirs));
+}
+
+/// Dimensions and variables in a group, with chunks and filters.
+const GROUPS_CDL: &str = r#"netcdf parts {
+dimensions:
+  time = UNLIMITED ;
+  x = 11 ;
+variables:
+  double x(x) ;
+  float heat(time, x) ;
+    heat:units = "K" ;
+    heat:_ChunkSizes = 2, 4 ;
+    heat:_DeflateLevel = 3 ;
+    heat:_Shuffle = "true" ;
+data:
+  x = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 ;
+  heat = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31 ;
+group: ocean {
+  dimensions:
+    run = UNLIMITED ;
+    z = 6 ;
+  variables:
+    short salt(run, z, x) ;
+      salt:_FillValue = -1s ;
+      salt:_Endianness = "big" ;
+    int both(time, run) ;
+  :note = "deep" ;
+  data:
+    salt = 1, 2, 3, 4, 5, 6, 7 ;
+    both = {7, 8} ;
+  }
+}
+"#;
+
+/// What a command has printed.
+fn answered(output: std::process::Output, what: &str) -> String {
+    String::from_utf8(answer(output, what)).unwrap()
+}
+
+#[test]
+fn partitions_of_netcdf4_files_are_netcdf4_files() {
+    let place = TempDir::new().unwrap();
+    let (cdl, source) = (place.path().join("a.cdl"), place.path().join("a.nc"));
+    std::fs::write(&cdl, GROUPS_CDL).unwrap();
+    let made = Command::new("ncgen").args(["-k", "nc4", "-o", text(&source), text(&cdl)]).status();
+    assert!(made.unwrap().success());
+    let parts = place.path().join("parts.nc");
+    let split =
+        ["split", "--partitions", "3", "--dim", "ocean/salt=x", text(&source), text(&parts)];
+    let told = answered(striate(split), "split");
+    assert!(told.contains("3 partitions") && told.contains("netCDF-4"), "{told}");
+
+    // One dataset to the commands.
+    let same = |of: &Path| answered(striate(["compare", text(&source), text(of)]), "compare");
+    assert_eq!(same(&parts), "no differences\n");
+    let named = |of: &Path| answered(striate(["dump", "-n", "a", text(of)]), "dump");
+    assert_eq!(named(&parts), named(&source));
+    let json = |of: &Path| {
+        let dumped = answered(striate(["dump", "--json", "-n", "a", text(of)]), "dump");
+        dumped.split_once("\"rows\":").unwrap().1.to_owned()
+    };
+    assert_eq!(json(&parts), json(&source));
+    let info = answered(striate(["info", text(&parts)]), "info");
+    assert!(info.contains("3 partitions, all there") && info.contains("of ocean/salt"), "{info}");
+    answered(striate(["validate", text(&parts)]), "validate");
+
+    // Each file is one to the tools of netCDF.
+    let files: Vec<PathBuf> = std::fs::read_dir(place.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| text(path).contains(".part0"))
+        .collect();
+    assert_eq!(files.len(), 3);
+    for file in &files {
+        let dumped = dump(file);
+        for due in
+            [":partition_index = ", "heat:range\\(x\\) = ", "salt(run, z, x)", "group: ocean"]
+        {
+            assert!(dumped.contains(due), "{due} in {dumped}");
+        }
+        assert!(special(file).contains("heat:_DeflateLevel = 3"), "{}", special(file));
+        let told = complaint(["rm", text(file)], 1);
+        assert!(told.contains("it is a part of 'parts.nc'"), "{told}");
+    }
+
+    // A file again, and another format.
+    let joined = place.path().join("joined.nc");
+    answered(striate(["join", text(&parts), text(&joined)]), "join");
+    assert_eq!(same(&joined), "no differences\n");
+    assert!(special(&joined).contains("heat:_ChunkSizes = 2, 4"), "{}", special(&joined));
+    let told = complaint(["split", "-k", "cdf5", "--partitions", "2", text(&source), "x.nc"], 1);
+    assert!(told.contains("has no groups"), "{told}");
+
+    let moved = place.path().join("moved/parts.nc");
+    std::fs::create_dir(place.path().join("moved")).unwrap();
+    answered(striate(["mv", text(&parts), text(&moved)]), "mv");
+    assert!(files.iter().all(|file| !file.exists()));
+    assert_eq!(same(&moved), "no differences\n");
+    let part = place.path().join("moved").join(files[0].file_name().unwrap());
+    let kept = std::fs::read(&part).unwrap();
+    std::fs::remove_file(&part).unwrap();
+    let output = striate(["validate", text(&moved)]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("not valid"));
+    let info = answered(striate(["info", text(&moved)]), "info");
+    assert!(info.contains("3 partitions, with problems"), "{info}");
+    std::fs::write(&part, kept).unwrap();
+    answered(striate(["rm", text(&moved)]), "rm");
+    assert_eq!(std::fs::read_dir(place.path().join("moved")).unwrap().count(), 0);
 }

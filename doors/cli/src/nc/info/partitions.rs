@@ -147,7 +147,7 @@ impl PartitionRow {
             let variable = header.variables.get(part.variable)?;
             let dimension = *variable.dimensions.get(part.dimension)? as usize;
             Some(RangeRow {
-                variable: variable.name.clone(),
+                variable: header.path(variable.group, &variable.name),
                 dimension: header.dimensions.get(dimension)?.name.clone(),
                 first: part.indices.start,
                 last: part.indices.end.saturating_sub(1),
