@@ -112,7 +112,9 @@ impl FileState {
         local: Result<T, ArrayError>,
         numbers: [u64; N],
     ) -> Result<(T, [u64; N]), ArrayError> {
-        let mut all = [0; 8];
+        const MOST: usize = 12;
+        const { assert!(N < MOST) };
+        let mut all = [0; MOST];
         all[1..=N].copy_from_slice(&numbers);
         let value = self.agree_with_list(local, &mut all[..=N])?;
         let mut largest = [0; N];
