@@ -1,5 +1,7 @@
 //! netCDF-4 files: what is written is read again, by ranks of any number, whatever the storage.
 
+mod netcdf4_costs;
+
 use std::path::Path;
 use std::sync::Arc;
 
