@@ -190,17 +190,25 @@ static int variable(intptr_t handle, const char *name, int type, int count, cons
         dataset.length[0] = 0;
     hid_t properties = H5Pcreate(H5P_DATASET_CREATE), space = H5Screate_simple(count, dataset.length, most);
     int ready = properties >= 0 && space >= 0 && H5Pset_fill_time(properties, H5D_FILL_TIME_NEVER) >= 0;
-    if (ready && storage->chunk)
-        ready = H5Pset_chunk(properties, count, (const hsize_t *)storage->chunk) >= 0;
+    /* HDF5 has no default: what grows has a chunk per record, which is netCDF's default for records of up to 4 MiB. */
+    hsize_t record[MOST_DIMENSIONS];
+    memcpy(record, dataset.length, sizeof record);
+    record[0] = 1;
+    const hsize_t *chunk = storage->chunk ? (const hsize_t *)storage->chunk : dataset.grows ? record : NULL;
+    if (ready && chunk)
+        ready = H5Pset_chunk(properties, count, chunk) >= 0;
     if (ready && storage->deflate_level >= 0)
         ready = H5Pset_shuffle(properties) >= 0 && H5Pset_deflate(properties, (unsigned)storage->deflate_level) >= 0;
     if (ready)
         dataset.id = H5Dcreate2(file->id, name, native(type), space, H5P_DEFAULT, properties, H5P_DEFAULT);
     int code = dataset.id >= 0 ? keep(file, &dataset, id) : FAILED;
+    /* Functions that succeed would forget the error. */
+    hid_t errors = H5Eget_current_stack();
     if (space >= 0)
         H5Sclose(space);
     if (properties >= 0)
         H5Pclose(properties);
+    H5Eset_current_stack(errors);
     return code;
 }
 

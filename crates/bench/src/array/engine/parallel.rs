@@ -46,6 +46,10 @@ impl ParallelPeer {
     }
 
     /// The library's own words.
+    #[cfg_attr(
+        all(parallel_hdf5, parallel_netcdf),
+        expect(clippy::unnecessary_wraps, reason = "it may not be there")
+    )]
     pub(super) fn version(self) -> Option<String> {
         match self {
             #[cfg(parallel_hdf5)]
