@@ -236,7 +236,7 @@ fn costs_of_stripes(
             let written = counts()?;
             for segment in 0..SEGMENTS {
                 let value = (comm.rank() as u64 * SEGMENTS + segment) as f64;
-                let mut found = vec![0.0; ELEMENTS as usize];
+                let mut found = vec![0_f64; ELEMENTS as usize];
                 dataset.get(data, &slab(segment), &mut found)?;
                 assert!(found.iter().all(|found| found.to_bits() == value.to_bits()));
             }
