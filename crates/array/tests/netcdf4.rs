@@ -1,5 +1,6 @@
 //! netCDF-4 files: what is written is read again, by ranks of any number, whatever the storage.
 
+mod netcdf4_costs;
 #[path = "netcdf4_types/mod.rs"]
 mod types;
 

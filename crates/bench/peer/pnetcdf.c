@@ -61,6 +61,11 @@ int striate_pnetcdf_open(const char *path, int format, int component, const char
     return code;
 }
 
+/* Data calls that are not collective follow. Collective. */
+int striate_pnetcdf_independent(int file) {
+    return ncmpi_begin_indep_data(file);
+}
+
 int striate_pnetcdf_sync(int file) {
     return ncmpi_sync(file);
 }
@@ -120,39 +125,39 @@ static int check_dimensions(int file, int variable, int dimensions) {
     return code == NC_NOERR && count != dimensions ? NC_EINVALCOORDS : code;
 }
 
-/* Collective. The elements are as they were when this returns; in between they may be swapped. */
+/* Collective, if it is said to be. The elements are as they were when this returns; in between they may be swapped. */
 int striate_pnetcdf_put(int file, int variable, int dimensions, const int64_t *start,
-                        const int64_t *count, int type, void *elements) {
+                        const int64_t *count, int type, void *elements, int collective) {
     const MPI_Offset *from = (const MPI_Offset *)start, *of = (const MPI_Offset *)count;
     int code = check_dimensions(file, variable, dimensions);
     if (code != NC_NOERR)
         return code;
     switch (type) {
     case NC_INT:
-        return ncmpi_put_vara_int_all(file, variable, from, of, elements);
+        return (collective ? ncmpi_put_vara_int_all : ncmpi_put_vara_int)(file, variable, from, of, elements);
     case NC_FLOAT:
-        return ncmpi_put_vara_float_all(file, variable, from, of, elements);
+        return (collective ? ncmpi_put_vara_float_all : ncmpi_put_vara_float)(file, variable, from, of, elements);
     case NC_DOUBLE:
-        return ncmpi_put_vara_double_all(file, variable, from, of, elements);
+        return (collective ? ncmpi_put_vara_double_all : ncmpi_put_vara_double)(file, variable, from, of, elements);
     default:
         return NC_EBADTYPE;
     }
 }
 
-/* Collective. */
+/* Collective, if it is said to be. */
 int striate_pnetcdf_get(int file, int variable, int dimensions, const int64_t *start,
-                        const int64_t *count, int type, void *elements) {
+                        const int64_t *count, int type, void *elements, int collective) {
     const MPI_Offset *from = (const MPI_Offset *)start, *of = (const MPI_Offset *)count;
     int code = check_dimensions(file, variable, dimensions);
     if (code != NC_NOERR)
         return code;
     switch (type) {
     case NC_INT:
-        return ncmpi_get_vara_int_all(file, variable, from, of, elements);
+        return (collective ? ncmpi_get_vara_int_all : ncmpi_get_vara_int)(file, variable, from, of, elements);
     case NC_FLOAT:
-        return ncmpi_get_vara_float_all(file, variable, from, of, elements);
+        return (collective ? ncmpi_get_vara_float_all : ncmpi_get_vara_float)(file, variable, from, of, elements);
     case NC_DOUBLE:
-        return ncmpi_get_vara_double_all(file, variable, from, of, elements);
+        return (collective ? ncmpi_get_vara_double_all : ncmpi_get_vara_double)(file, variable, from, of, elements);
     default:
         return NC_EBADTYPE;
     }

@@ -29,6 +29,7 @@ use striate_file::FileError;
 use thiserror::Error;
 
 pub use striate_array::Format;
+pub use striate_hdf5::chunk_shape::ChunkRule;
 
 pub use self::engine::ArrayEngineError;
 pub use self::layout::{Layout, Straggler, Targets};
@@ -99,24 +100,48 @@ pub enum ArrayApi {
     StriateNetcdf4,
     /// Our datasets in a layout on [`ArrayOptions::targets`].
     Layout(Layout),
+    /// Parallel HDF5, on top of the named implementation of MPI-IO or of whichever the job's MPI
+    /// takes.
+    Hdf5(Option<&'static str>),
+    /// The parallel netCDF library with netCDF-4 files, on top of the same.
+    Netcdf4(Option<&'static str>),
     /// PnetCDF, on top of the named implementation of MPI-IO or of whichever the job's MPI takes.
     Pnetcdf(Option<&'static str>),
     /// netCDF's serial library, which rank 0 alone calls.
     Netcdf,
     /// No library: plain system calls for as many bytes, in one piece per rank.
     Raw,
+    /// No library and no file: the filters of the same chunks, in one thread per rank.
+    DeflateAlone,
+}
+
+/// Whether ranks make their data calls together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CallMode {
+    /// All ranks make each call.
+    #[default]
+    Collective,
+    /// Each rank makes its own.
+    Independent,
 }
 
 impl ArrayApi {
     /// All libraries there are.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 14] = [
         Self::Striate,
         Self::StriateNetcdf4,
+        Self::Hdf5(None),
+        Self::Hdf5(Some("romio")),
+        Self::Hdf5(Some("ompio")),
+        Self::Netcdf4(None),
+        Self::Netcdf4(Some("romio")),
+        Self::Netcdf4(Some("ompio")),
         Self::Pnetcdf(None),
         Self::Pnetcdf(Some("romio")),
         Self::Pnetcdf(Some("ompio")),
         Self::Netcdf,
         Self::Raw,
+        Self::DeflateAlone,
     ];
 
     /// The name in reports.
@@ -125,18 +150,49 @@ impl ArrayApi {
             Self::Striate => "striate",
             Self::StriateNetcdf4 => "striate-netcdf4",
             Self::Layout(layout) => layout.contender(),
+            Self::Hdf5(None) => "hdf5",
+            Self::Hdf5(Some("romio")) => "hdf5-romio",
+            Self::Hdf5(Some(_)) => "hdf5-ompio",
+            Self::Netcdf4(None) => "netcdf4",
+            Self::Netcdf4(Some("romio")) => "netcdf4-romio",
+            Self::Netcdf4(Some(_)) => "netcdf4-ompio",
             Self::Pnetcdf(None) => "pnetcdf",
             Self::Pnetcdf(Some("romio")) => "pnetcdf-romio",
             Self::Pnetcdf(Some(_)) => "pnetcdf-ompio",
             Self::Netcdf => "netcdf",
             Self::Raw => "raw",
+            Self::DeflateAlone => "deflate-alone",
         }
     }
 
-    /// Whether it reads the files that another one makes: PnetCDF knows the classic formats alone.
-    fn reads(self, other: Self) -> bool {
-        let is_unknown = matches!(self, Self::Pnetcdf(_)) && other == Self::StriateNetcdf4;
-        self.makes_datasets() && !is_unknown
+    /// Whether it reads the files that another one makes, if classic ones are of `format`: PnetCDF
+    /// knows the classic formats alone, parallel HDF5 and netCDF none of them.
+    fn reads(self, other: Self, format: Format) -> bool {
+        let is_hdf5 = other.file_format(format).is_hdf5();
+        match self {
+            Self::Pnetcdf(_) => !is_hdf5,
+            Self::Hdf5(_) | Self::Netcdf4(_) => is_hdf5,
+            Self::Striate | Self::StriateNetcdf4 | Self::Layout(_) | Self::Netcdf => true,
+            Self::Raw | Self::DeflateAlone => false,
+        }
+    }
+
+    /// The format of its files, if classic ones are of `format`.
+    fn file_format(self, format: Format) -> Format {
+        match self {
+            Self::StriateNetcdf4 | Self::Hdf5(_) | Self::Netcdf4(_) => Format::Netcdf4,
+            _ => format,
+        }
+    }
+
+    /// Whether it is a parallel library of others.
+    const fn is_parallel_peer(self) -> bool {
+        matches!(self, Self::Pnetcdf(_) | Self::Hdf5(_) | Self::Netcdf4(_))
+    }
+
+    /// Whether it only works with data.
+    pub const fn needs_data(self) -> bool {
+        matches!(self, Self::Raw | Self::DeflateAlone)
     }
 
     /// The API of a name.
@@ -151,7 +207,7 @@ impl ArrayApi {
 
     /// Whether its ranks must be processes of an MPI job.
     pub const fn needs_job(self) -> bool {
-        matches!(self, Self::Pnetcdf(_))
+        self.is_parallel_peer()
     }
 
     /// The words that the library has for itself, if it is another's.
@@ -169,7 +225,7 @@ impl ArrayApi {
 
     /// Whether its files are datasets.
     const fn makes_datasets(self) -> bool {
-        !matches!(self, Self::Raw)
+        !self.needs_data()
     }
 }
 
@@ -192,6 +248,11 @@ pub struct ArrayOptions {
     /// Whether calls are begun and waited for together; otherwise each is done when it returns.
     /// `None` leaves it to the workload.
     pub nonblocking: Option<bool>,
+    /// Whether calls are collective.
+    pub mode: CallMode,
+    /// The library that makes the files, once for all repetitions: the contenders only open and
+    /// read them. `None` lets each make its own.
+    pub made_by: Option<ArrayApi>,
     /// Where the files are made: a directory, or a URL on I/O servers.
     pub directory: PathBuf,
     /// What kind of file system the files are on, for reports.

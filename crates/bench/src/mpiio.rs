@@ -174,6 +174,31 @@ pub(crate) fn ready() -> Result<(), MpiIoError> {
     Err(MpiIoError::OtherMpi { built, running })
 }
 
+/// While this lives, files are opened with an implementation of MPI-IO, by other libraries as well.
+#[cfg_attr(not(any(parallel_hdf5, parallel_netcdf)), expect(dead_code, reason = "of peers"))]
+pub(crate) struct Preference {
+    saved: [c_int; 2],
+}
+
+impl Preference {
+    /// Prefers that component, if it is there.
+    #[cfg_attr(not(any(parallel_hdf5, parallel_netcdf)), expect(dead_code, reason = "of peers"))]
+    pub(crate) fn new(component: &str) -> Option<Self> {
+        let mut saved = [0; 2];
+        let romio = c_int::from(component == "romio");
+        // SAFETY: there is room for the two numbers.
+        let found = unsafe { sys::striate_mpiio_prefer(romio, saved.as_mut_ptr()) };
+        (found != 0).then_some(Self { saved })
+    }
+}
+
+impl Drop for Preference {
+    fn drop(&mut self) {
+        // SAFETY: these are the numbers that `new` was given.
+        unsafe { sys::striate_mpiio_restore(self.saved.as_ptr()) };
+    }
+}
+
 /// While this lives, errors of functions without a file return instead of ending the job.
 struct ErrorsReturn {
     saved: [isize; 2],

@@ -12,11 +12,16 @@ fn striate(arguments: &[&str]) -> Output {
 
 /// Runs a benchmark of two ranks in a directory of its own, and returns its document.
 fn document(arguments: &[&str]) -> serde_json::Value {
+    document_of("striate", arguments)
+}
+
+/// The same with other libraries.
+fn document_of(api: &str, arguments: &[&str]) -> serde_json::Value {
     let directory = tempfile::tempdir().unwrap();
     let mut all = vec!["bench"];
     all.extend(arguments);
     let dir = directory.path().to_str().unwrap();
-    all.extend(["--dir", dir, "--repeat", "1", "--json", "--api", "striate"]);
+    all.extend(["--dir", dir, "--repeat", "1", "--json", "--api", api]);
     let output = striate(&all);
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{arguments:?}: {text}");
@@ -26,7 +31,10 @@ fn document(arguments: &[&str]) -> serde_json::Value {
 
 #[test]
 fn every_workload_has_a_document() {
-    let long: [(&str, &[&str]); 6] = [
+    let long: [(&str, &[&str]); 9] = [
+        ("ior", &["array", "ior", "--size", "8KiB", "--transfer", "1KiB", "--ranks", "2"]),
+        ("ior-records", &["array", "ior", "--records", "--size", "8KiB", "--stripe", "1KiB"]),
+        ("compressed", &["array", "compressed", "--edge", "16", "--ranks", "2"]),
         ("coll-perf", &["array", "coll-perf", "--edge", "4", "--ranks", "2"]),
         ("flash", &["array", "flash", "--blocks", "2", "--zones", "3", "--ranks", "2"]),
         ("s3d", &["array", "s3d", "--edge", "3", "--ranks", "2"]),
@@ -48,6 +56,81 @@ fn every_workload_has_a_document() {
             assert_eq!(row["operations"].is_null(), name == "open", "{row}");
         }
     }
+}
+
+/// What only netCDF-4 files have: chunks, filters, and several unlimited dimensions.
+#[test]
+fn workloads_with_chunks() {
+    let ranks = ["--ranks", "2"];
+    let pattern = ["array", "ior", "--pattern", "2-ost", "--stripe", "1KiB", "--size", "9KiB"];
+    let chunked = [&pattern[..], &["--chunk", "512B", "--independent"], &ranks].concat();
+    let document = document_of("striate-netcdf4,raw", &chunked);
+    let rows = document["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 8, "{document}");
+    for row in rows {
+        // Rounded up to whole blocks of two stripes.
+        assert_eq!((&row["bytes"], &row["chunk"]), (&(2 * 10 * 1024).into(), &512.into()));
+        assert_eq!((&row["collective"], &row["verified"]), (&false.into(), &true.into()), "{row}");
+    }
+    let compressed = ["array", "compressed", "--edge", "32", "--planes", "1", "--calls", "2"];
+    let document =
+        document_of("striate-netcdf4,deflate-alone", &[&compressed[..], &ranks].concat());
+    let ratios = document["ratios"].as_array().unwrap();
+    let goals: Vec<_> = ratios.iter().filter_map(|ratio| ratio["goal"].as_f64()).collect();
+    assert_eq!(goals, [0.9, 0.9], "{document}");
+    let rows = ["array", "default-chunks", "--rows", "2", "--row", "1KiB", "--old-row", "64B"];
+    let document = document_of("striate-netcdf4", &[&rows[..], &ranks].concat());
+    let found = document["rows"].as_array().unwrap();
+    let chunks: Vec<_> = found.iter().map(|row| row["chunk"].as_u64().unwrap()).collect();
+    assert_eq!(chunks, [[4 << 20; 4], [8; 4]].concat());
+    let ratios = document["ratios"].as_array().unwrap();
+    let is_gain = |ratio: &&serde_json::Value| ratio["goal"] == 1000.0;
+    assert_eq!((ratios.len(), ratios.iter().filter(is_gain).count()), (4, 2), "{document}");
+}
+
+/// One library makes the file, and the others only open it.
+#[test]
+fn files_of_one_library() {
+    let open = ["array", "open", "--variables", "20", "--ranks", "2"];
+    let document =
+        document_of("striate", &[&open[..], &["--files-of", "striate-netcdf4"]].concat());
+    let rows = document["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 1, "{document}");
+    assert_eq!(rows[0]["op"], "open");
+    assert_eq!(rows[0]["made_by"], "striate-netcdf4");
+}
+
+/// Parallel HDF5 and netCDF-C under this MPI, on the MPI-IO of each component that it has.
+#[cfg(feature = "mpi")]
+#[test]
+fn parallel_libraries_of_processes() {
+    let directory = tempfile::tempdir().unwrap();
+    let ranks = mpi_job::ranks().min(3);
+    let libraries = if mpi_job::is_openmpi() {
+        "striate-netcdf4,hdf5,hdf5-romio,netcdf4,netcdf4-romio"
+    } else {
+        "striate-netcdf4,hdf5,hdf5-romio"
+    };
+    let count = libraries.split(',').count();
+    for (arguments, rows) in [
+        (&["ior", "--pattern", "1-ost", "--stripe", "1KiB", "--size", "4KiB"][..], 4),
+        (&["ior", "--records", "--stripe", "1KiB", "--size", "4KiB"], 4),
+        (&["compressed", "--edge", "16", "--planes", "1", "--calls", "2"], 4),
+        (&["default-chunks", "--rows", "2", "--row", "1KiB", "--old-row", "64B"], 8),
+        (&["open", "--variables", "20", "--files-of", "hdf5"], 1),
+    ] {
+        let mut command = mpi_job::mpiexec(ranks);
+        command.arg(env!("CARGO_BIN_EXE_striate")).args(["bench", "array"]).args(arguments);
+        command.args(["--api", libraries, "--repeat", "1", "--json", "--dir"]);
+        let output = command.arg(directory.path()).env("LC_ALL", "C.UTF-8").output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {text}");
+        let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let found = document["rows"].as_array().unwrap();
+        assert_eq!(found.len(), rows * count, "{document}");
+        assert!(found.iter().all(|row| row["verified"] == true), "{document}");
+    }
+    assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0, "files are left");
 }
 
 #[test]
@@ -145,7 +228,14 @@ fn layouts_of_processes() {
 #[test]
 fn what_cannot_be_is_refused() {
     for (arguments, reason) in [
-        (&["array", "s3d", "--api", "hdf5"][..], "there is no API 'hdf5'"),
+        (&["array", "s3d", "--api", "hdf6"][..], "there is no API 'hdf6'"),
+        (&["array", "s3d", "--api", "hdf5"], "hdf5"),
+        (&["array", "s3d", "--files-of", "netcdf5"], "there is no API 'netcdf5'"),
+        (&["array", "open", "--api", "deflate-alone"], "no header"),
+        (&["array", "ior", "--pattern", "0-ost"], "disjoint"),
+        (&["array", "ior", "--records", "--independent"], "cannot be used with"),
+        (&["array", "ior", "--pattern", "1-ost", "--transfer", "3MiB"], "in calls of"),
+        (&["array", "compressed", "--level", "10"], "0..=9"),
         (&["array", "s3d", "--api", "pnetcdf"], "pnetcdf"),
         (&["array", "open", "--api", "raw"], "no header"),
         (&["array", "s3d", "--servers", "2", "--api", "raw"], "not on servers"),

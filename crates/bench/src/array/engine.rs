@@ -1,10 +1,14 @@
 //! [`ArrayEngine`]: the trait of libraries that carry out a plan, with one file per library.
 
-#[cfg(any(netcdf, pnetcdf))]
+#[cfg(any(netcdf, parallel_hdf5, parallel_netcdf, pnetcdf))]
 mod c_library;
+mod deflate;
 mod netcdf;
+mod parallel;
 mod pnetcdf;
 mod raw;
+#[cfg(any(netcdf, parallel_hdf5, parallel_netcdf))]
+mod shared_library;
 mod striate;
 
 use std::io;
@@ -17,6 +21,7 @@ use striate_comm::{Comm, CommError};
 use striate_file::Stats;
 use thiserror::Error;
 
+use self::parallel::ParallelPeer;
 use super::memory::Memory;
 use super::plan::ArrayPlan;
 use super::{ArrayApi, ArrayOptions};
@@ -158,7 +163,10 @@ pub(super) fn engine<'b>(
             Ok(Box::new(striate::DatasetEngine::new(context.clone(), Some(layout))?))
         }
         ArrayApi::Pnetcdf(component) => pnetcdf::engine(component, context),
+        ArrayApi::Hdf5(component) => ParallelPeer::Hdf5.engine(component, context),
+        ArrayApi::Netcdf4(component) => ParallelPeer::Netcdf.engine(component, context),
         ArrayApi::Netcdf => netcdf::engine(context),
+        ArrayApi::DeflateAlone => Ok(Box::new(deflate::DeflateEngine::new(context.clone())?)),
         ArrayApi::Raw => Ok(Box::new(raw::RawEngine::new(context.clone()))),
     }
 }
@@ -166,8 +174,14 @@ pub(super) fn engine<'b>(
 /// Why an API cannot be used in this program, if it cannot.
 pub(super) fn absence(api: ArrayApi) -> Option<&'static str> {
     match api {
-        ArrayApi::Striate | ArrayApi::StriateNetcdf4 | ArrayApi::Layout(_) | ArrayApi::Raw => None,
+        ArrayApi::Striate
+        | ArrayApi::StriateNetcdf4
+        | ArrayApi::Layout(_)
+        | ArrayApi::Raw
+        | ArrayApi::DeflateAlone => None,
         ArrayApi::Pnetcdf(_) => pnetcdf::ABSENCE,
+        ArrayApi::Hdf5(_) => ParallelPeer::Hdf5.absence(),
+        ArrayApi::Netcdf4(_) => ParallelPeer::Netcdf.absence(),
         ArrayApi::Netcdf => netcdf::ABSENCE,
     }
 }
@@ -175,7 +189,13 @@ pub(super) fn absence(api: ArrayApi) -> Option<&'static str> {
 /// The words that a library has for itself, if it exists.
 pub(super) fn version(api: ArrayApi) -> Option<String> {
     match api {
-        ArrayApi::Striate | ArrayApi::StriateNetcdf4 | ArrayApi::Layout(_) | ArrayApi::Raw => None,
+        ArrayApi::Striate
+        | ArrayApi::StriateNetcdf4
+        | ArrayApi::Layout(_)
+        | ArrayApi::Raw
+        | ArrayApi::DeflateAlone => None,
+        ArrayApi::Hdf5(_) => ParallelPeer::Hdf5.version(),
+        ArrayApi::Netcdf4(_) => ParallelPeer::Netcdf.version(),
         ArrayApi::Pnetcdf(_) => pnetcdf::VERSION.map(|version| version()),
         ArrayApi::Netcdf => netcdf::VERSION.map(|version| version()),
     }

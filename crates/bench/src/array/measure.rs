@@ -33,7 +33,8 @@ pub fn run(
     }
     let plan = workload.plan(rank)?;
     // The rank that makes the calls of all needs the plans of all.
-    let calls_for_all = rank == 0 && options.contenders.contains(&ArrayApi::Netcdf);
+    let mut callers = options.contenders.iter().chain(&options.made_by);
+    let calls_for_all = rank == 0 && callers.any(|api| *api == ArrayApi::Netcdf);
     let plans = if calls_for_all {
         (0..ranks).map(|rank| workload.plan(rank)).collect()
     } else {
@@ -57,8 +58,15 @@ pub fn run(
         engines.push(bench.agree(made.map_err(bench.failed(api, "be used for", Path::new(""))))?);
     }
     let has_data = plan.files.iter().any(|file| !file.steps.is_empty());
-    let ops =
+    let both =
         if has_data { [ArrayOp::Write, ArrayOp::Read] } else { [ArrayOp::Create, ArrayOp::Open] };
+    let [making, reading] = both;
+    if let Some(maker) = options.made_by {
+        let made = engine(maker, &context);
+        let made = bench.agree(made.map_err(bench.failed(maker, "be used for", Path::new(""))));
+        bench.measure(maker, made?.as_mut(), making, maker)?;
+    }
+    let ops = if options.made_by.is_some() { &both[1..] } else { &both[..] };
     let mut series: Vec<ArraySeries> =
         contenders.iter().map(|api| ArraySeries::new(*api)).collect();
     let total = options.repeat * contenders.len() * ops.len();
@@ -72,19 +80,25 @@ pub fn run(
                 // Before the first barrier of the measurement, which all wait for.
                 targets.set(layout, repetition);
             }
-            for op in ops {
+            for &op in ops {
                 if rank == 0 {
                     progress(&ArrayProgress { done, total, repetition, contender, op });
                 }
-                let sample = bench.measure(contender, engines[place].as_mut(), op, contender)?;
+                let sample = bench.measure(
+                    contender,
+                    engines[place].as_mut(),
+                    op,
+                    options.made_by.unwrap_or(contender),
+                )?;
                 series[place].add(op, sample);
                 done += 1;
             }
-            if repetition == 0 && options.verify && contender.makes_datasets() {
+            let is_first = repetition == 0 && options.made_by.is_none();
+            if is_first && options.verify && contender.makes_datasets() {
                 for (reader, engine) in contenders.iter().zip(&mut engines) {
                     let same = *reader == contender || reader.layout().is_some();
-                    if !same && reader.reads(contender) {
-                        bench.measure(*reader, engine.as_mut(), ops[1], contender)?;
+                    if !same && reader.reads(contender, options.format) {
+                        bench.measure(*reader, engine.as_mut(), reading, contender)?;
                         series[place].read_by(*reader);
                     }
                 }
@@ -92,7 +106,7 @@ pub fn run(
         }
     }
     let bytes = comm.reduce_u64(Reduction::Sum, plan.bytes())?;
-    Ok(ArrayResults::new(workload, &context, &series, &ops, bytes))
+    Ok(ArrayResults::new(workload, &context, &series, ops, bytes))
 }
 
 /// What stays the same from one measurement to the next.
@@ -105,6 +119,8 @@ struct ArrayBench<'b> {
     model: Memory,
     /// What is read into.
     memory: Memory,
+    /// Who looked at which file, if these are made once.
+    inspected: Vec<(ArrayApi, usize)>,
 }
 
 impl<'b> ArrayBench<'b> {
@@ -123,7 +139,15 @@ impl<'b> ArrayBench<'b> {
             }
         }
         let memory = Memory::new(plan);
-        Ok(Self { comm: Arc::clone(comm), plan, options, scratch, model, memory })
+        Ok(Self {
+            comm: Arc::clone(comm),
+            plan,
+            options,
+            scratch,
+            model,
+            memory,
+            inspected: Vec::new(),
+        })
     }
 
     /// One contender, once: makes files or reads those that `writer` made.
@@ -148,7 +172,7 @@ impl<'b> ArrayBench<'b> {
             })?;
             around += took;
             self.agree(opened.map_err(failed(if op.makes() { "create" } else { "open" })))?;
-            if !op.makes() && self.options.verify {
+            if self.inspects(contender, op, file) {
                 self.agree(engine.inspect(file).map_err(failed("look at")))?;
             }
             if !plan.steps.is_empty() {
@@ -168,6 +192,17 @@ impl<'b> ArrayBench<'b> {
             }
         }
         self.sample(moving, around, spent)
+    }
+
+    /// Whether a contender looks at all that a file says about itself: a file that is made once for
+    /// all repetitions is looked at once, as some libraries take long to do it.
+    fn inspects(&mut self, contender: ArrayApi, op: ArrayOp, file: usize) -> bool {
+        let again = self.options.made_by.is_some() && self.inspected.contains(&(contender, file));
+        let inspects = !op.makes() && self.options.verify && !again;
+        if inspects && self.options.made_by.is_some() {
+            self.inspected.push((contender, file));
+        }
+        inspects
     }
 
     fn carry_out(

@@ -4,7 +4,9 @@
 use bytemuck::Pod;
 use striate_store::AlignedBuffer;
 
-use super::plan::{Access, Area, ArrayPlan, MemoryLayout, Number, Schema, StridedElements, number};
+use super::plan::{
+    Access, Area, ArrayPlan, MemoryLayout, Number, Schema, StridedElements, ValueKind, number,
+};
 
 /// What memory holds where nothing was read.
 const UNTOUCHED: u8 = 0xA5;
@@ -44,24 +46,56 @@ pub struct ElementMismatch {
 /// What elements can be.
 pub(super) trait Element: Pod + std::fmt::Debug {
     /// The value with that hash.
-    fn from_hash(hash: u64, single: bool) -> Self;
+    fn from_hash(hash: u64, values: ValueKind) -> Self;
+
+    /// The value of a slowly varying field.
+    fn from_field(value: f64) -> Self;
 }
 
 impl Element for i32 {
-    fn from_hash(hash: u64, _: bool) -> Self {
+    fn from_hash(hash: u64, _: ValueKind) -> Self {
         (hash >> 32) as Self
+    }
+
+    fn from_field(value: f64) -> Self {
+        value as Self
     }
 }
 
 impl Element for f32 {
-    fn from_hash(hash: u64, _: bool) -> Self {
+    fn from_hash(hash: u64, _: ValueKind) -> Self {
         (hash >> 41) as Self
+    }
+
+    fn from_field(value: f64) -> Self {
+        value as Self
     }
 }
 
 impl Element for f64 {
-    fn from_hash(hash: u64, single: bool) -> Self {
-        if single { Self::from(f32::from_hash(hash, true)) } else { (hash >> 11) as Self / 1024.0 }
+    fn from_hash(hash: u64, values: ValueKind) -> Self {
+        match values {
+            ValueKind::Single => Self::from(f32::from_hash(hash, values)),
+            _ => (hash >> 11) as Self / 1024.0,
+        }
+    }
+
+    fn from_field(value: f64) -> Self {
+        value
+    }
+}
+
+/// The value of an element.
+fn value<T: Element>(values: ValueKind, seed: u64, index: u64) -> T {
+    let hash = hash(seed, index);
+    match values {
+        ValueKind::Any | ValueKind::Single => T::from_hash(hash, values),
+        ValueKind::Smooth => {
+            // Temperatures in hundredths: slopes of 40 K up and down, and noise of 0.07 K.
+            let (period, place) = (8192, index % 8192);
+            let slope = place.min(period - place);
+            T::from_field((26_000 + slope + (hash >> 61)) as f64 / 100.0)
+        }
     }
 }
 
@@ -151,13 +185,13 @@ impl Memory {
 
     /// Puts the values of an access into memory.
     pub(super) fn fill(&mut self, access: &Access, schema: &Schema) {
-        let Area { number, single, .. } = self.areas[access.area];
+        let Area { number, values, .. } = self.areas[access.area];
         number!(number, T => {
             let elements = self.elements_mut::<T>(access.area);
             for row in rows(access, schema) {
                 let places = elements[row.first..].iter_mut().step_by(row.stride);
                 for (place, index) in places.take(row.len).zip(row.index..) {
-                    *place = T::from_hash(hash(access.seed, index), single);
+                    *place = value(values, access.seed, index);
                 }
             }
         });
@@ -165,14 +199,14 @@ impl Memory {
 
     /// Compares the elements of an access with what they should be, and makes them untouched again.
     pub(super) fn take(&mut self, access: &Access, schema: &Schema) -> Result<(), ElementMismatch> {
-        let Area { number, single, .. } = self.areas[access.area];
+        let Area { number, values, .. } = self.areas[access.area];
         number!(number, T => {
             let elements = self.elements_mut::<T>(access.area);
             let untouched: T = bytemuck::pod_read_unaligned(&[UNTOUCHED; 8][..size_of::<T>()]);
             for row in rows(access, schema) {
                 let places = elements[row.first..].iter_mut().step_by(row.stride);
                 for (place, index) in places.take(row.len).zip(row.index..) {
-                    let expected = T::from_hash(hash(access.seed, index), single);
+                    let expected: T = value(values, access.seed, index);
                     if bytemuck::bytes_of(place) != bytemuck::bytes_of(&expected) {
                         return Err(ElementMismatch {
                             variable: Some(schema.variables[access.variable].name.clone()),

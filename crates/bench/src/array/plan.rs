@@ -71,13 +71,44 @@ pub struct Variable {
     pub texts: Vec<(&'static str, String)>,
     /// A number that it says about itself.
     pub numbers: Vec<(&'static str, f64)>,
+    /// How it is stored, if the format has a choice.
+    pub storage: VariableStorage,
+}
+
+/// How a variable of a netCDF-4 file is stored.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VariableStorage {
+    /// The shape of its chunks; none leaves it to the library.
+    pub chunk: Option<Vec<u64>>,
+    /// Chunks are compressed with deflate of this level, after shuffle.
+    pub deflate: Option<u8>,
+}
+
+/// A dimension of a dataset.
+#[derive(Clone, Debug)]
+pub struct SchemaDimension {
+    /// Its name.
+    pub name: String,
+    /// Its length when everything is written.
+    pub len: u64,
+    /// Whether that can change.
+    pub growth: Growth,
+}
+
+/// Whether the length of a dimension can change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Growth {
+    /// It cannot.
+    Fixed,
+    /// It does when data is written.
+    Unlimited,
 }
 
 /// What is defined in a dataset.
 #[derive(Clone, Debug, Default)]
 pub struct Schema {
-    /// Names and lengths; 0 is the unlimited one.
-    pub dimensions: Vec<(String, u64)>,
+    /// The dimensions.
+    pub dimensions: Vec<SchemaDimension>,
     /// The variables.
     pub variables: Vec<Variable>,
 }
@@ -85,11 +116,18 @@ pub struct Schema {
 impl Schema {
     /// Defines a dimension, or finds it if it exists.
     pub(super) fn dimension(&mut self, name: &str, len: u64) -> usize {
-        let known = self.dimensions.iter().position(|(known, _)| known == name);
-        known.unwrap_or_else(|| {
-            self.dimensions.push((name.to_owned(), len));
-            self.dimensions.len() - 1
-        })
+        let known = self.dimensions.iter().position(|known| known.name == name);
+        known.unwrap_or_else(|| self.add(name, len, Growth::Fixed))
+    }
+
+    /// Defines an unlimited dimension that will have this length.
+    pub(super) fn unlimited(&mut self, name: &str, len: u64) -> usize {
+        self.add(name, len, Growth::Unlimited)
+    }
+
+    fn add(&mut self, name: &str, len: u64, growth: Growth) -> usize {
+        self.dimensions.push(SchemaDimension { name: name.to_owned(), len, growth });
+        self.dimensions.len() - 1
     }
 
     /// Defines a variable without attributes.
@@ -105,14 +143,15 @@ impl Schema {
             dimensions: dims.to_vec(),
             texts: Vec::new(),
             numbers: Vec::new(),
+            storage: VariableStorage::default(),
         });
         self.variables.len() - 1
     }
 
-    /// The lengths of a variable's dimensions; 0 for the unlimited one.
+    /// The lengths of a variable's dimensions when everything is written.
     pub fn shape(&self, variable: usize) -> Vec<u64> {
         let dimensions = &self.variables[variable].dimensions;
-        dimensions.iter().map(|&dimension| self.dimensions[dimension].1).collect()
+        dimensions.iter().map(|&dimension| self.dimensions[dimension].len).collect()
     }
 }
 
@@ -123,9 +162,19 @@ pub struct Area {
     pub number: Number,
     /// How many.
     pub len: usize,
-    /// Whether the values are such that they are the same as floats: they may be converted to
-    /// those.
-    pub single: bool,
+    /// What values the elements have.
+    pub values: ValueKind,
+}
+
+/// What values elements have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ValueKind {
+    /// Any of their type, as if drawn at random.
+    Any,
+    /// The same, but only those that are the same as floats: they may be converted to those.
+    Single,
+    /// Those of a field that varies slowly, with some noise, so that they can be compressed.
+    Smooth,
 }
 
 /// How the elements of an access lie in their area.
@@ -253,6 +302,15 @@ impl ArrayPlan {
     /// Bytes of its memory.
     pub fn memory(&self) -> u64 {
         self.areas.iter().map(|area| (area.len * area.number.size()) as u64).sum()
+    }
+
+    /// Bytes of a chunk of the first variable that has a shape of its own.
+    pub(super) fn chunk(&self) -> Option<u64> {
+        let mut all = self.files.iter().flat_map(|file| &file.schema.variables);
+        all.find_map(|variable| {
+            let elements: u64 = variable.storage.chunk.as_ref()?.iter().product();
+            Some(elements * variable.number.size() as u64)
+        })
     }
 
     /// Bytes that lie together in the file, in the largest access.

@@ -8,18 +8,23 @@ use striate_file::Stats;
 use striate_statistics::{Median, Ratio, median, spread};
 
 use super::engine::EngineContext;
-use super::{ArrayApi, ArrayOp, ArrayWorkload, Layout, Scope};
+use super::plan::Growth;
+use super::{ArrayApi, ArrayOp, ArrayWorkload, CallMode, Layout, Scope};
 use crate::cost::Cost;
 
 /// The least that ratios of rates should reach.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ArrayGoals {
-    /// Of writing or creating: ours over PnetCDF's.
+    /// Of writing or creating: ours over the fastest parallel library.
     pub write: Option<f64>,
-    /// Of reading or opening: ours over PnetCDF's.
+    /// Of reading or opening: ours over the fastest parallel library.
     pub read: Option<f64>,
     /// Of writing: ours over plain system calls.
     pub raw: Option<f64>,
+    /// Of reading: ours over plain system calls.
+    pub raw_read: Option<f64>,
+    /// Of writing: ours over the compressor alone.
+    pub compressor: Option<f64>,
 }
 
 impl ArrayGoals {
@@ -30,6 +35,8 @@ impl ArrayGoals {
             write: self.write.or(other.write),
             read: self.read.or(other.read),
             raw: self.raw.or(other.raw),
+            raw_read: self.raw_read.or(other.raw_read),
+            compressor: self.compressor.or(other.compressor),
         }
     }
 }
@@ -146,6 +153,12 @@ pub struct ArrayRow {
     /// The other libraries that read these files, and found what was written.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub read_by: Vec<&'static str>,
+    /// The library that made the files, if it was one for all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub made_by: Option<&'static str>,
+    /// Bytes of a chunk, in formats with chunks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chunk: Option<u64>,
     /// What went between ranks for the sake of partitions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exchange: Option<Exchange>,
@@ -189,7 +202,7 @@ impl ArrayResults {
     ) -> Self {
         let mut results = Self::default();
         // Without data there is nothing but the whole.
-        let scopes: &[Scope] = if ops.contains(&ArrayOp::Write) {
+        let scopes: &[Scope] = if ops.contains(&ArrayOp::Read) {
             &[Scope::Data, Scope::Whole]
         } else {
             &[Scope::Whole]
@@ -198,7 +211,7 @@ impl ArrayResults {
             for &scope in scopes {
                 let row = |series| row(workload, context, series, (op, scope), bytes);
                 let rows: Vec<ArrayRow> = series.iter().filter_map(row).collect();
-                results.ratios.extend(ratios(&rows, op, &context.options.goals));
+                results.ratios.extend(ratios(&rows, context, op));
                 results.ratios.extend(layouts::ratios(&rows));
                 results.rows.extend(rows);
             }
@@ -242,16 +255,18 @@ fn row(
         slower: factors.into_iter().flatten().collect(),
         store: options.store.clone(),
         ranks: workload.ranks(),
-        collective: true,
+        collective: options.mode == CallMode::Collective,
         nonblocking: context.nonblocking
-            && series.api != ArrayApi::Raw
-            && series.api != ArrayApi::Netcdf,
+            && matches!(
+                series.api,
+                ArrayApi::Striate
+                    | ArrayApi::StriateNetcdf4
+                    | ArrayApi::Layout(_)
+                    | ArrayApi::Pnetcdf(_)
+            ),
         op,
         scope,
-        format: match series.api {
-            ArrayApi::StriateNetcdf4 => striate_array::Format::Netcdf4.to_string(),
-            _ => options.format.to_string(),
-        },
+        format: series.api.file_format(options.format).to_string(),
         files: plan.files.len() as u64,
         variables: plan.files.iter().map(|file| file.schema.variables.len() as u64).sum(),
         block: (block > 0).then_some(block),
@@ -264,6 +279,8 @@ fn row(
         open_s: middle(&around),
         verified: options.verify,
         read_by: series.read_by.clone(),
+        made_by: options.made_by.map(ArrayApi::name),
+        chunk: plan.chunk(),
         exchange: exchange(&all),
         cost: all.last().and_then(|sample| cost(&sample.stats?, workload.ranks())),
     })
@@ -288,8 +305,12 @@ fn header_bytes(context: &EngineContext<'_>) -> u64 {
     let mut bytes = 0;
     for file in &context.plan.files {
         let mut header = Header::new(context.options.format);
-        for (name, len) in &file.schema.dimensions {
-            header.dimensions.push(Dimension::classic(name.clone(), *len));
+        for dimension in &file.schema.dimensions {
+            let len = match dimension.growth {
+                Growth::Fixed => dimension.len,
+                Growth::Unlimited => 0,
+            };
+            header.dimensions.push(Dimension::classic(dimension.name.clone(), len));
         }
         for variable in &file.schema.variables {
             let texts = variable.texts.iter().map(|(name, text)| Attribute {
@@ -317,22 +338,35 @@ fn cost(stats: &Stats, ranks: u64) -> Option<Cost> {
     (stats.wanted > 0).then(|| Cost::mean(stats, ranks))
 }
 
-/// Ours over each other: over the fastest of PnetCDF's with a goal, over plain system calls with
-/// another.
-fn ratios(rows: &[ArrayRow], op: ArrayOp, goals: &ArrayGoals) -> Vec<Ratio> {
-    let ours = [ArrayApi::Striate, ArrayApi::StriateNetcdf4];
-    let ours = ours
-        .iter()
-        .filter_map(|api| rows.iter().find(|row| row.api == api.name() && row.layout.is_none()));
-    let peers = rows.iter().filter(|row| row.api.starts_with(ArrayApi::Pnetcdf(None).name()));
-    let peer = peers.max_by(|a, b| a.median_mib_s.total_cmp(&b.median_mib_s));
-    let of = |api: ArrayApi| rows.iter().find(|row| row.api == api.name());
-    let goal = if op.makes() { goals.write } else { goals.read };
-    let raw = goals.raw.filter(|_| op.makes());
+/// Ours over the others: over the fastest parallel library with a goal, over plain system calls
+/// and the compressor alone with others. PnetCDF's files have no chunks, so where there are some
+/// it is compared without a goal.
+fn ratios(rows: &[ArrayRow], context: &EngineContext<'_>, op: ArrayOp) -> Vec<Ratio> {
+    let goals = &context.options.goals;
+    let row_of = |api: ArrayApi| rows.iter().find(|row| row.api == api.name());
+    let fastest = |is_one: &dyn Fn(ArrayApi) -> bool| {
+        let apis = context.options.contenders.iter().filter(|api| is_one(**api));
+        let rows = apis.filter_map(|api| row_of(*api));
+        rows.max_by(|a, b| a.median_mib_s.total_cmp(&b.median_mib_s))
+    };
+    let has_chunks = context.plan.chunk().is_some();
+    let is_pnetcdf = |api: ArrayApi| matches!(api, ArrayApi::Pnetcdf(_));
+    let is_peer = |api: ArrayApi| api.is_parallel_peer() && !(has_chunks && is_pnetcdf(api));
+    let (peer, goal) = (fastest(&is_peer), if op.makes() { goals.write } else { goals.read });
+    let without_chunks = fastest(&is_pnetcdf).filter(|_| has_chunks);
+    let raw = if op.makes() { goals.raw } else { goals.raw_read };
+    let compressor = goals.compressor.filter(|_| op.makes());
+    let others = [
+        (peer, goal),
+        (without_chunks, None),
+        (row_of(ArrayApi::Netcdf), None),
+        (row_of(ArrayApi::Raw), raw),
+        (row_of(ArrayApi::DeflateAlone), compressor),
+    ];
+    let ours = [ArrayApi::Striate, ArrayApi::StriateNetcdf4].into_iter().filter_map(row_of);
+    let ours = ours.filter(|row| row.layout.is_none());
     ours.flat_map(|ours| {
-        [(peer, goal), (of(ArrayApi::Netcdf), None), (of(ArrayApi::Raw), raw)]
-            .into_iter()
-            .filter_map(|(other, goal)| over(ours, other?, goal))
+        others.into_iter().filter_map(move |(other, goal)| over(ours, other?, goal))
     })
     .collect()
 }

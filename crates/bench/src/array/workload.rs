@@ -1,17 +1,22 @@
 //! The workloads, as plans for each rank.
 //!
 //! The programs are those of \[SON\] and \[SCHMIDTKE\], with the sizes of the papers as defaults;
-//! [`Whole`] and [`Open`] isolate what a single large call and a large header cost.
+//! [`ArrayIor`] has the patterns of \[BARTZ\]; [`Compressed`] and [`DefaultChunks`] are about
+//! chunks; [`Whole`] and [`Open`] isolate what a single large call and a large header cost.
 
+mod chunks;
 mod flash;
+mod ior;
 
 use super::ArrayBenchError;
 use super::plan::{
-    Access, Area, ArrayPlan, FilePlan, Footprint, MemoryLayout, Number, Schema, Variable,
+    Access, Area, ArrayPlan, FilePlan, Footprint, MemoryLayout, Number, Schema, ValueKind, Variable,
 };
 use crate::workload::near_cubic_grid;
 
+pub use self::chunks::{Compressed, DefaultChunks};
 pub use self::flash::{FlashFile, FlashIo};
+pub use self::ior::{ArrayIor, IorShape};
 
 /// What many ranks do with datasets.
 pub trait ArrayWorkload: Sync {
@@ -151,7 +156,7 @@ impl Blocks {
         let variable = file.schema.variable(name, number, &dimensions);
         let len = elements(&count, self.ranks)?;
         let (area, lay) = (plan.areas.len(), MemoryLayout::Dense { first: 0 });
-        plan.areas.push(Area { number, len, single: false });
+        plan.areas.push(Area { number, len, values: ValueKind::Any });
         let access = Access { variable, start, count, area, lay, seed: variable as u64 };
         file.steps[0].push(access);
         Ok(())
@@ -249,7 +254,7 @@ impl ArrayWorkload for NetcdfBench {
         let record = elements(&self.block, self.ranks)?;
         elements(&[record as u64, self.steps], self.ranks)?;
         let file = &mut plan.files[0];
-        let time = file.schema.dimension("time", 0);
+        let time = file.schema.unlimited("time", self.steps);
         let [z, y, x] = blocks.dimensions(&mut file.schema)?;
         let variable = file.schema.variable("data", Number::Float, &[time, z, y, x]);
         let [z, y, x] = [0, 1, 2].map(|d| blocks.place[d] * blocks.block[d]);
@@ -267,7 +272,7 @@ impl ArrayWorkload for NetcdfBench {
             })
             .collect();
         let len = record * self.steps as usize;
-        plan.areas.push(Area { number: Number::Float, len, single: true });
+        plan.areas.push(Area { number: Number::Float, len, values: ValueKind::Single });
         Ok(plan)
     }
 
@@ -301,7 +306,7 @@ impl ArrayWorkload for Whole {
         let (start, count) = (vec![start], vec![end - start]);
         let len = count[0] as usize;
         file.steps[0].push(Access { variable, start, count, area: 0, lay, seed: 0 });
-        plan.areas.push(Area { number: Number::Double, len, single: false });
+        plan.areas.push(Area { number: Number::Double, len, values: ValueKind::Any });
         Ok(plan)
     }
 
@@ -352,7 +357,56 @@ impl Open {
 
 #[cfg(test)]
 mod tests {
+    use striate_hdf5::chunk_shape::ChunkRule;
+
     use super::*;
+
+    fn ior(ranks: u64, shape: IorShape) -> ArrayIor {
+        ArrayIor { ranks, size: 96, block: 16, transfer: 16, chunk: None, shape }
+    }
+
+    /// Every element of a rank's accesses, by its place in the variable.
+    fn places(workload: &dyn ArrayWorkload, rank: u64) -> Vec<u64> {
+        let plan = workload.plan(rank).unwrap();
+        let file = &plan.files[0];
+        let place = |access: &Access| {
+            let shape = file.schema.shape(access.variable);
+            let (start, count) = (&access.start, &access.count);
+            let dims = start.iter().zip(&shape);
+            let first = dims.fold(0, |place, (start, len)| place * len + start);
+            first..first + count[count.len() - 1]
+        };
+        file.accesses().flat_map(place).collect()
+    }
+
+    #[test]
+    fn blocks_of_ranks_are_interleaved_in_segments() {
+        let line = ArrayIor { block: 32, ..ior(2, IorShape::Line) };
+        assert_eq!(places(&line, 0), [0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19]);
+        assert_eq!(places(&line, 1), [4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23]);
+        let disjoint = ArrayIor { block: 96, ..ior(2, IorShape::Line) };
+        assert_eq!(places(&disjoint, 1), (12..24).collect::<Vec<_>>());
+        for shape in [IorShape::Plane, IorShape::Records] {
+            let workload = ior(2, shape);
+            assert_eq!(places(&workload, 1), places(&ior(2, IorShape::Line), 1), "{shape:?}");
+            let plan = workload.plan(1).unwrap();
+            let rows = plan.files[0].accesses().map(|access| (access.start[0], access.start[1]));
+            assert_eq!(rows.collect::<Vec<_>>(), (0..6).map(|row| (row, 2)).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn chunks_are_as_long_as_they_are_said_to_be() {
+        let chunk = |workload: &dyn ArrayWorkload| workload.plan(0).unwrap().chunk();
+        assert_eq!(chunk(&ior(2, IorShape::Line)), None);
+        assert_eq!(chunk(&ArrayIor { chunk: Some(24), ..ior(2, IorShape::Plane) }), Some(24));
+        let longer = ArrayIor { chunk: Some(64), ..ior(2, IorShape::Plane) };
+        assert_eq!(chunk(&longer), Some(32), "a row");
+        assert_eq!(chunk(&ior(2, IorShape::Records)), Some(16), "a transfer");
+        let rows = |rule| chunk(&DefaultChunks { ranks: 2, rows: 1, elements: 1, rule });
+        assert_eq!(rows(ChunkRule::NetcdfC), Some(8), "one element");
+        assert_eq!(rows(ChunkRule::LastUnlimited), Some(4 << 20));
+    }
 
     fn workloads(ranks: u64) -> Vec<Box<dyn ArrayWorkload>> {
         let flash = FlashIo { blocks: 3, zones: 4, guard: 1, variables: 6, ..FlashIo::new(ranks) };
@@ -363,6 +417,10 @@ mod tests {
             Box::new(NetcdfBench { ranks, block: [2, 3, 4], steps: 7 }),
             Box::new(Whole { ranks, bytes: 1001 }),
             Box::new(Open { ranks, variables: 9 }),
+            Box::new(ior(ranks, IorShape::Line)),
+            Box::new(ior(ranks, IorShape::Records)),
+            Box::new(Compressed { ranks, edge: 4, planes: 2, calls: 3, level: 4 }),
+            Box::new(DefaultChunks { ranks, rows: 3, elements: 5, rule: ChunkRule::LastUnlimited }),
             Box::new(flash),
             Box::new(checkpoint),
         ]
@@ -386,7 +444,10 @@ mod tests {
     #[test]
     fn footprints_of_the_largest_sizes_are_known() {
         let (ranks, most) = (4096, 1 << 20);
-        let large: [Box<dyn ArrayWorkload>; 6] = [
+        let shape = IorShape::Line;
+        let large: [Box<dyn ArrayWorkload>; 8] = [
+            Box::new(ArrayIor { ranks, size: u64::MAX, block: 8, transfer: 8, chunk: None, shape }),
+            Box::new(Compressed { ranks, edge: most, planes: most, calls: 1 << 30, level: 4 }),
             Box::new(CollPerf { ranks, edge: most, variables: 10_000 }),
             Box::new(S3d { ranks, edge: most }),
             Box::new(NetcdfBench { ranks, block: [1; 3], steps: 1 << 40 }),

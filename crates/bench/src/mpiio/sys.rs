@@ -6,6 +6,8 @@ unsafe extern "C" {
     pub(super) safe fn striate_mpiio_is_openmpi() -> c_int;
     pub(super) safe fn striate_mpiio_is_running() -> c_int;
     pub(super) fn striate_mpiio_error_string(code: c_int, text: *mut c_char, room: c_int);
+    pub(super) fn striate_mpiio_prefer(romio: c_int, saved: *mut c_int) -> c_int;
+    pub(super) fn striate_mpiio_restore(saved: *const c_int);
     pub(super) fn striate_mpiio_errors_return(saved: *mut isize) -> c_int;
     pub(super) fn striate_mpiio_errors_restore(saved: *const isize);
 

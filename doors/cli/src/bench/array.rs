@@ -1,5 +1,7 @@
-//! `striate bench array`: benchmarks of datasets, compared with PnetCDF and netCDF.
+//! `striate bench array`: benchmarks of datasets, compared with PnetCDF, HDF5 and netCDF.
 
+mod chunks;
+mod ior;
 mod layouts;
 mod options;
 mod render;
@@ -12,7 +14,7 @@ use self::options::{ArraySetting, CommonArgs};
 use super::workloads::{dimensions, size};
 use crate::CommandError;
 
-/// Datasets (netCDF files), compared with PnetCDF and netCDF
+/// Datasets (netCDF files), compared with PnetCDF, parallel HDF5 and netCDF
 ///
 /// Each workload is written to new files and read back, by every library in turn. Rows come twice:
 /// for the data calls alone, and for everything from create or open to close. Every element is
@@ -32,6 +34,9 @@ Examples:
   mpiexec -n 4 striate bench array s3d --api striate,pnetcdf     with --features mpi
   mpiexec -n 4 striate bench array flash --repeat 9 --dir /dev/shm
   striate bench array whole --size 1GiB --api striate,raw        compared with plain pwrite
+  mpiexec -n 4 striate bench array ior --pattern 1-ost --api striate-netcdf4,hdf5,netcdf4,pnetcdf,raw
+  mpiexec -n 4 striate bench array compressed --api striate-netcdf4,hdf5,deflate-alone
+  mpiexec -n 4 striate bench array open --files-of netcdf --format netcdf4 --api striate-netcdf4,netcdf4
   striate bench array s3d --servers 12 --bandwidth 16MiB --straggler 9 \\
       --layouts plain,partitioned,chosen,healthy                 partitions, one server slow")]
 pub(crate) struct ArrayArgs {
@@ -48,6 +53,9 @@ enum Datasets {
     NetcdfBench(NetcdfBenchArgs),
     Whole(WholeArgs),
     Open(OpenArgs),
+    Ior(ior::ArrayIorArgs),
+    Compressed(chunks::CompressedArgs),
+    DefaultChunks(chunks::DefaultChunksArgs),
 }
 
 impl ArrayArgs {
@@ -59,6 +67,9 @@ impl ArrayArgs {
             Datasets::NetcdfBench(args) => args.run(json),
             Datasets::Whole(args) => args.run(json),
             Datasets::Open(args) => args.run(json),
+            Datasets::Ior(args) => args.run(json),
+            Datasets::Compressed(args) => args.run(json),
+            Datasets::DefaultChunks(args) => args.run(json),
         }
     }
 }
@@ -67,7 +78,7 @@ impl ArrayArgs {
 const MOST: u64 = 1 << 20;
 
 fn goals(write: f64, read: f64) -> ArrayGoals {
-    ArrayGoals { write: Some(write), read: Some(read), raw: None }
+    ArrayGoals { write: Some(write), read: Some(read), raw: None, raw_read: None, compressor: None }
 }
 
 /// Datasets: four variables of integers in blocks over the ranks (PnetCDF's `coll_perf`)

@@ -1,18 +1,18 @@
-//! The common part of the two C libraries: definitions, and checks of the arguments passed to them.
+//! The common part of the C libraries: definitions, and checks of the arguments passed to them.
 
 use std::ffi::{CString, c_int};
 use std::io;
 
 use super::ArrayEngineError;
-use crate::array::plan::{Access, FilePlan, Number, Schema};
+use crate::array::plan::{Access, FilePlan, Number, Schema, SchemaDimension, Variable};
 
 /// A file of a library written in C, as far as definitions go.
 pub(super) trait CLibrary {
-    /// Defines a dimension; one of length 0 is unlimited.
-    fn dimension(&self, name: &str, len: u64) -> Result<c_int, ArrayEngineError>;
+    /// Defines a dimension.
+    fn dimension(&self, dimension: &SchemaDimension) -> Result<c_int, ArrayEngineError>;
 
-    /// Defines a variable.
-    fn variable(&self, name: &str, of: Number, dims: &[c_int]) -> Result<c_int, ArrayEngineError>;
+    /// Defines a variable, without attributes.
+    fn variable(&self, variable: &Variable, dims: &[c_int]) -> Result<c_int, ArrayEngineError>;
 
     /// Sets an attribute.
     fn text(&self, variable: c_int, name: &str, text: &str) -> Result<(), ArrayEngineError>;
@@ -34,12 +34,12 @@ pub(super) trait CLibrary {
 
     /// Defines everything, and ends define mode. Returns the variables.
     fn define(&self, schema: &Schema) -> Result<Vec<c_int>, ArrayEngineError> {
-        let dimensions = schema.dimensions.iter().map(|(name, len)| self.dimension(name, *len));
+        let dimensions = schema.dimensions.iter().map(|dimension| self.dimension(dimension));
         let dimensions = dimensions.collect::<Result<Vec<_>, _>>()?;
         let mut variables = Vec::with_capacity(schema.variables.len());
         for variable in &schema.variables {
             let of: Vec<c_int> = variable.dimensions.iter().map(|&d| dimensions[d]).collect();
-            let id = self.variable(&variable.name, variable.number, &of)?;
+            let id = self.variable(variable, &of)?;
             for (name, text) in &variable.texts {
                 self.text(id, name, text)?;
             }

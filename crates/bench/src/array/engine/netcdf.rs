@@ -3,9 +3,9 @@
 
 #[cfg(netcdf)]
 mod dataset;
-#[cfg(netcdf)]
-mod library;
 
+#[cfg(netcdf)]
+use super::shared_library::SharedLibrary;
 use super::{ArrayEngine, ArrayEngineError, EngineContext};
 
 /// Why it cannot be used, if it cannot.
@@ -22,11 +22,15 @@ const REASON: &str =
 
 /// The library's own words.
 #[cfg(netcdf)]
-pub(super) const VERSION: Option<fn() -> String> = Some(library::version);
+pub(super) const VERSION: Option<fn() -> String> = Some(|| LIBRARY.version());
 
 /// The library's own words.
 #[cfg(not(netcdf))]
 pub(super) const VERSION: Option<fn() -> String> = None;
+
+#[cfg(netcdf)]
+static LIBRARY: SharedLibrary =
+    SharedLibrary::new("netCDF", include_bytes!(concat!(env!("OUT_DIR"), "/libstriate_netcdf.so")));
 
 /// It.
 #[cfg(netcdf)]
@@ -34,7 +38,7 @@ pub(super) const VERSION: Option<fn() -> String> = None;
 pub(super) fn engine<'b>(
     context: &EngineContext<'b>,
 ) -> Result<Box<dyn ArrayEngine + 'b>, ArrayEngineError> {
-    Ok(Box::new(dataset::Netcdf::new(context.clone())))
+    Ok(Box::new(dataset::Netcdf::new(&LIBRARY, context.clone())))
 }
 
 /// It is not there.

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use striate_array::format::{ChunkFilter, StorageLayout, StorageOptions};
 use striate_array::{
     ArrayError, Dataset, Definition, Format, OpenMode, Options, Owner, Pending, Sink, Slab, Source,
     Value, Values, VariableId,
@@ -10,9 +11,11 @@ use striate_array::{
 use striate_file::Stats;
 
 use super::{ArrayEngine, ArrayEngineError, EngineContext, RankCost, not_open};
-use crate::array::Layout;
 use crate::array::memory::Memory;
-use crate::array::plan::{Access, FilePlan, MemoryLayout, Schema, number};
+use crate::array::plan::{
+    Access, FilePlan, Growth, MemoryLayout, Schema, SchemaDimension, VariableStorage, number,
+};
+use crate::array::{CallMode, Layout};
 
 /// A dataset of ours.
 #[derive(Debug)]
@@ -65,16 +68,19 @@ impl<'b> DatasetEngine<'b> {
 
     fn define(&mut self, definition: &mut Definition, schema: &Schema) -> Result<(), ArrayError> {
         let mut dimensions = Vec::with_capacity(schema.dimensions.len());
-        for (name, len) in &schema.dimensions {
-            dimensions.push(match len {
-                0 => definition.unlimited(name)?,
-                len => definition.dimension(name, *len)?,
+        for SchemaDimension { name, len, growth } in &schema.dimensions {
+            dimensions.push(match growth {
+                Growth::Unlimited => definition.unlimited(name)?,
+                Growth::Fixed => definition.dimension(name, *len)?,
             });
         }
         self.variables.clear();
         for variable in &schema.variables {
             let of: Vec<_> = variable.dimensions.iter().map(|&d| dimensions[d]).collect();
             let id = definition.variable(&variable.name, variable.number.external(), &of)?;
+            if self.format.is_hdf5() && variable.storage != VariableStorage::default() {
+                definition.storage(id, storage(&variable.storage))?;
+            }
             for (name, text) in &variable.texts {
                 definition.attribute(id, name, text.as_str())?;
             }
@@ -89,6 +95,13 @@ impl<'b> DatasetEngine<'b> {
     fn file(&self, file: usize) -> &'b FilePlan {
         &self.context.plan.files[file]
     }
+}
+
+/// Chunks and filters of a variable.
+fn storage(of: &VariableStorage) -> StorageOptions {
+    let layout = of.chunk.clone().map_or(StorageLayout::Default, StorageLayout::Chunked);
+    let filters = of.deflate.map(|level| vec![ChunkFilter::Shuffle, ChunkFilter::Deflate(level)]);
+    StorageOptions { layout, filters: filters.unwrap_or_default(), ..StorageOptions::default() }
 }
 
 /// Does a data call, and notes how long the exchange took.
@@ -189,6 +202,7 @@ impl ArrayEngine for DatasetEngine<'_> {
         memory: &mut Memory,
     ) -> Result<(), ArrayEngineError> {
         let calls = &self.file(file).steps[step];
+        let mode = self.context.options.mode;
         let dataset = self.dataset.as_mut().ok_or_else(not_open)?;
         let mut pending = Pending::new();
         for access in calls {
@@ -199,7 +213,10 @@ impl ArrayEngine for DatasetEngine<'_> {
                 if self.context.nonblocking {
                     dataset.iput(&mut pending, variable, &slab, source)?;
                 } else {
-                    timed(dataset, &mut self.exchanges, |data| data.put_all(variable, &slab, source))?;
+                    timed(dataset, &mut self.exchanges, |data| match mode {
+                        CallMode::Collective => data.put_all(variable, &slab, source),
+                        CallMode::Independent => data.put(variable, &slab, source),
+                    })?;
                 }
             });
         }
@@ -216,6 +233,7 @@ impl ArrayEngine for DatasetEngine<'_> {
         memory: &mut Memory,
     ) -> Result<(), ArrayEngineError> {
         let calls = &self.file(file).steps[step];
+        let mode = self.context.options.mode;
         let dataset = self.dataset.as_mut().ok_or_else(not_open)?;
         let nonblocking = self.context.nonblocking && are_apart(calls);
         let numbers: Vec<_> = calls.iter().map(|access| memory.number(access.area)).collect();
@@ -227,7 +245,10 @@ impl ArrayEngine for DatasetEngine<'_> {
                         bytemuck::cast_slice_mut(&mut memory.buffers[access.area]);
                     let variable = self.variables[access.variable];
                     let sink = sink(access, elements);
-                    timed(dataset, &mut self.exchanges, |data| data.get_all(variable, &slab, sink))?;
+                    timed(dataset, &mut self.exchanges, |data| match mode {
+                        CallMode::Collective => data.get_all(variable, &slab, sink),
+                        CallMode::Independent => data.get(variable, &slab, sink),
+                    })?;
                 });
             }
             return Ok(());

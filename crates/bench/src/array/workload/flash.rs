@@ -6,7 +6,7 @@
 use super::super::ArrayBenchError;
 use super::super::plan::{
     Access, Area, ArrayPlan, FilePlan, Footprint, MemoryLayout, Number, Schema, StridedElements,
-    saturating_product,
+    ValueKind, saturating_product,
 };
 use super::{ArrayWorkload, elements};
 
@@ -125,12 +125,12 @@ impl ArrayWorkload for FlashIo {
         for (_, number, dims) in ABOUT_BLOCKS {
             let each: u64 = dims.iter().map(|dim| dim.1).product();
             let len = elements(&[self.blocks, each], self.ranks)?;
-            areas.push(Area { number, len, single: true });
+            areas.push(Area { number, len, values: ValueKind::Single });
         }
-        areas.push(Area { number: Number::Double, len: cells, single: true });
+        areas.push(Area { number: Number::Double, len: cells, values: ValueKind::Single });
         let corners = if self.files.contains(&FlashFile::Corners) { &corners[..] } else { &[0] };
         let len = elements(corners, self.ranks)?;
-        areas.push(Area { number: Number::Float, len, single: true });
+        areas.push(Area { number: Number::Float, len, values: ValueKind::Single });
         let files = self.files.iter().map(|file| self.file(*file, rank));
         Ok(ArrayPlan { areas, files: files.collect::<Result<_, _>>()? })
     }

@@ -6,13 +6,15 @@ use std::sync::Arc;
 use clap::Args;
 use striate_bench::array::{
     self, ArrayApi, ArrayBenchError, ArrayGoals, ArrayOptions, ArrayProgress, ArrayResults,
-    ArrayWorkload, Format,
+    ArrayWorkload, CallMode, Format,
 };
 use striate_comm::{Comm, CommExt, Reduction};
 
 use super::super::store::{BenchStore, StoreArgs};
+use striate_statistics::Ratio;
+
 use super::super::{
-    check_memory as check_memory_for, check_space as check_space_for, progress_bar,
+    check_memory as check_memory_for, check_space as check_space_for, progress_bar, ratio_table,
     said_when_interrupted, show,
 };
 use super::layouts::LayoutArgs;
@@ -27,10 +29,12 @@ pub(super) struct CommonArgs {
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=4096))]
     ranks: Option<u64>,
     /// Libraries, in turn: striate, striate-netcdf4 (netCDF-4 files, whatever --format says),
-    /// pnetcdf (with the MPI-IO implementation that MPI selects),
-    /// pnetcdf-ompio, pnetcdf-romio, netcdf (serial: rank 0 writes for all), raw (plain pwrite of
-    /// as many bytes, in one piece per rank). By default striate, and pnetcdf in an MPI job if it
-    /// was built in
+    /// hdf5 and netcdf4 (parallel HDF5 and netCDF-C), pnetcdf, each with the MPI-IO implementation
+    /// that MPI selects or with the one named at the end (pnetcdf-ompio, hdf5-romio …), netcdf
+    /// (serial: rank 0 writes for all), raw (plain pwrite of as many bytes, in one piece per rank),
+    /// deflate-alone (compresses the same chunks, one thread per rank, and writes nothing). By
+    /// default striate and in an MPI job pnetcdf, for workloads with chunks striate-netcdf4, hdf5
+    /// and netcdf4, if they were built in
     #[arg(short = 'a', long, value_name = "API", value_delimiter = ',', ignore_case = true)]
     api: Vec<String>,
     /// Repetitions of everything; the results are medians
@@ -50,29 +54,49 @@ pub(super) struct CommonArgs {
     /// Include making the data durable in a write
     #[arg(short = 'e', long)]
     fsync: bool,
+    /// The library that makes the files, once: all others only open and read them
+    #[arg(long, value_name = "API", ignore_case = true)]
+    files_of: Option<String>,
     /// Do not verify
     #[arg(long)]
     no_verify: bool,
-    /// Required ratio: over PnetCDF in writes (write=R), in reads (read=R) or both (R), and over
-    /// plain system calls in writes (raw=R)
+    /// Required ratio: over the fastest parallel library in writes (write=R), in reads (read=R) or
+    /// both (R), over plain system calls in writes (raw=R) and reads (raw-read=R), and over the
+    /// compressor alone in writes (deflate=R)
     #[arg(long = "goal", value_name = "[WHAT=]R", value_parser = goal)]
     goals: Vec<ArrayGoals>,
 }
 
 /// What differs between the benchmarks.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct ArraySetting {
     ranks: u64,
     goals: ArrayGoals,
     nonblocking: Option<bool>,
-    raw: bool,
+    mode: CallMode,
+    usual: &'static [ArrayApi],
     data: bool,
+    align: Option<u64>,
 }
+
+/// What is compared by default.
+const CLASSIC: &[ArrayApi] = &[ArrayApi::Striate, ArrayApi::Pnetcdf(None)];
+
+/// The same, with plain system calls.
+const CLASSIC_AND_RAW: &[ArrayApi] = &[ArrayApi::Striate, ArrayApi::Pnetcdf(None), ArrayApi::Raw];
 
 impl ArraySetting {
     /// The default number of ranks, and the default goals.
     pub(super) const fn new(ranks: u64, goals: ArrayGoals) -> Self {
-        Self { ranks, goals, nonblocking: None, raw: false, data: true }
+        Self {
+            ranks,
+            goals,
+            nonblocking: None,
+            mode: CallMode::Collective,
+            usual: CLASSIC,
+            data: true,
+            align: None,
+        }
     }
 
     /// Whether calls are begun, and waited for together.
@@ -82,7 +106,22 @@ impl ArraySetting {
 
     /// Plain system calls take part by default.
     pub(super) const fn beside_raw(self) -> Self {
-        Self { raw: true, ..self }
+        self.beside(CLASSIC_AND_RAW)
+    }
+
+    /// These take part by default, if they are there.
+    pub(super) const fn beside(self, usual: &'static [ArrayApi]) -> Self {
+        Self { usual, ..self }
+    }
+
+    /// Whether ranks make their calls together.
+    pub(super) const fn mode(self, mode: CallMode) -> Self {
+        Self { mode, ..self }
+    }
+
+    /// What begins in files at multiples of so many bytes, unless a hint says otherwise.
+    pub(super) const fn aligned(self, align: Option<u64>) -> Self {
+        Self { align, ..self }
     }
 
     /// No data is moved.
@@ -105,11 +144,13 @@ fn goal(text: &str) -> Result<ArrayGoals, String> {
     }
     let none = ArrayGoals::default();
     match what {
-        "" => Ok(ArrayGoals { write: Some(ratio), read: Some(ratio), raw: None }),
+        "" => Ok(ArrayGoals { write: Some(ratio), read: Some(ratio), ..none }),
         "write" => Ok(ArrayGoals { write: Some(ratio), ..none }),
         "read" => Ok(ArrayGoals { read: Some(ratio), ..none }),
         "raw" => Ok(ArrayGoals { raw: Some(ratio), ..none }),
-        _ => Err(format!("'{what}' is none of write, read, raw")),
+        "raw-read" => Ok(ArrayGoals { raw_read: Some(ratio), ..none }),
+        "deflate" => Ok(ArrayGoals { compressor: Some(ratio), ..none }),
+        _ => Err(format!("'{what}' is none of write, read, raw, raw-read, deflate")),
     }
 }
 
@@ -122,7 +163,20 @@ impl CommonArgs {
         setting: &ArraySetting,
         workload: impl Fn(u64) -> Box<dyn ArrayWorkload> + Sync,
     ) -> Result<(), CommandError> {
+        self.run_all(json, setting, |ranks| vec![workload(ranks)], |_| Vec::new())
+    }
+
+    /// The same for several workloads, one after the other; `compare` has ratios between them.
+    pub(super) fn run_all(
+        &self,
+        json: bool,
+        setting: &ArraySetting,
+        workloads: impl Fn(u64) -> Vec<Box<dyn ArrayWorkload>> + Sync,
+        compare: impl Fn(&[ArrayResults]) -> Vec<Ratio>,
+    ) -> Result<(), CommandError> {
         let contenders = self.contenders(setting)?;
+        let made_by =
+            self.files_of.as_deref().map(|name| self.library(name, setting)).transpose()?;
         let bar = progress_bar();
         let _interrupted = said_when_interrupted(&bar, "what the benchmark wrote is removed");
         let found = ranks::run(self.ranks.unwrap_or(setting.ranks), |comm| {
@@ -133,21 +187,31 @@ impl CommonArgs {
                     "leave --ranks out under mpiexec",
                 ));
             }
-            let workload = workload(ranks);
-            check_memory(comm.as_ref(), workload.as_ref())?;
+            let workloads = workloads(ranks);
+            for workload in &workloads {
+                check_memory(comm.as_ref(), workload.as_ref())?;
+            }
             let bandwidth = self.layouts.bandwidth(&self.place);
             let place = self.place.find_with(comm.as_ref(), bandwidth)?;
-            check_space(comm.as_ref(), workload.as_ref(), &place.files)?;
-            let options = self.options(setting, &contenders, &place);
-            let results = measure(comm, workload.as_ref(), &options, &bar)?;
-            Ok((results, options))
+            let options = ArrayOptions { made_by, ..self.options(setting, &contenders, &place) };
+            let mut all = Vec::with_capacity(workloads.len());
+            for workload in &workloads {
+                check_space(comm.as_ref(), workload.as_ref(), &place.files)?;
+                all.push(measure(comm, workload.as_ref(), &options, &bar)?);
+            }
+            Ok((all, options))
         });
         bar.finish_and_clear();
-        let Some((results, options)) = found? else { return Ok(()) };
+        let Some((all, options)) = found? else { return Ok(()) };
+        let between = compare(&all);
         if json {
-            return Document::new(results.rows, results.ratios).print();
+            let rows = all.iter().flat_map(|results| results.rows.clone()).collect();
+            let ratios = all.into_iter().flat_map(|results| results.ratios).chain(between);
+            return Document::new(rows, ratios.collect()).print();
         }
-        terminal::print_fitted(&render(&results, &options))
+        let texts = all.iter().map(|results| render(results, &options));
+        let texts: Vec<String> = texts.chain([ratio_table(&between)]).collect();
+        terminal::print_fitted(texts.join("\n").trim_end_matches('\n'))
     }
 
     fn options(
@@ -162,6 +226,9 @@ impl CommonArgs {
         if let Some(strip) = self.place.strip() {
             hints.insert(0, ("striping_unit".into(), strip.to_string()));
         }
+        if let Some(align) = setting.align {
+            hints.insert(0, ("nc_var_align_size".into(), align.to_string()));
+        }
         ArrayOptions {
             contenders: contenders.to_vec(),
             repeat: self.repeat as usize,
@@ -169,6 +236,8 @@ impl CommonArgs {
             fsync: self.fsync,
             verify: !self.no_verify,
             nonblocking: setting.nonblocking,
+            mode: setting.mode,
+            made_by: None,
             directory: place.files.clone(),
             store: place.store.clone(),
             hints,
@@ -184,29 +253,29 @@ impl CommonArgs {
         }
         let mut contenders = Vec::new();
         for name in &self.api {
-            let name = name.to_ascii_lowercase();
-            let api = ArrayApi::named(&name).ok_or_else(|| {
-                let known = ArrayApi::ALL.map(ArrayApi::name).join(", ");
-                CommandError::usage(
-                    format!("there is no API '{name}' for datasets"),
-                    format!("there are {known}"),
-                )
-            })?;
-            self.check(api, setting)?;
+            let api = self.library(name, setting)?;
             if !contenders.contains(&api) {
                 contenders.push(api);
             }
         }
         if contenders.is_empty() {
-            let usual = [
-                Some(ArrayApi::Striate),
-                Some(ArrayApi::Pnetcdf(None)),
-                setting.raw.then_some(ArrayApi::Raw),
-            ];
-            let usual = usual.into_iter().flatten();
+            let usual = setting.usual.iter().copied();
             contenders.extend(usual.filter(|api| self.check(*api, setting).is_ok()));
         }
         Ok(contenders)
+    }
+
+    /// The library of that name, if it can be used.
+    fn library(&self, name: &str, setting: &ArraySetting) -> Result<ArrayApi, CommandError> {
+        let name = name.to_ascii_lowercase();
+        let api = ArrayApi::named(&name).ok_or_else(|| {
+            let known = ArrayApi::ALL.map(ArrayApi::name).join(", ");
+            CommandError::usage(
+                format!("there is no API '{name}' for datasets"),
+                format!("there are {known}"),
+            )
+        })?;
+        self.check(api, setting).map(|()| api)
     }
 
     /// Every layout that was asked for, once.
@@ -247,9 +316,9 @@ impl CommonArgs {
                 "leave --store and --servers out, or use --api striate",
             ));
         }
-        if api == ArrayApi::Raw && !setting.data {
+        if api.needs_data() && !setting.data {
             return Err(CommandError::usage(
-                "plain system calls have no header to create or to open",
+                format!("{name} has no header to create or to open"),
                 "use --api striate,pnetcdf,netcdf",
             ));
         }
@@ -305,9 +374,11 @@ mod tests {
 
     #[test]
     fn goals_are_for_both_directions_unless_said_otherwise() {
-        let both = ArrayGoals { write: Some(1.5), read: Some(1.5), raw: None };
+        let both = ArrayGoals { write: Some(1.5), read: Some(1.5), ..ArrayGoals::default() };
         assert_eq!(goal("1.5"), Ok(both));
         assert_eq!(goal("write=2"), Ok(ArrayGoals { write: Some(2.0), ..ArrayGoals::default() }));
+        let deflate = ArrayGoals { compressor: Some(0.9), ..ArrayGoals::default() };
+        assert_eq!(goal("deflate=0.9"), Ok(deflate));
         assert_eq!(goal("raw=0.85"), Ok(ArrayGoals { raw: Some(0.85), ..ArrayGoals::default() }));
         for wrong in ["", "fast", "peer=1", "raw=", "-1", "inf"] {
             assert!(goal(wrong).is_err(), "{wrong}");

@@ -3,11 +3,12 @@
 use std::ffi::c_int;
 use std::path::Path;
 
+use striate_array::Format;
 use striate_store::AlignedBuffer;
 
 use super::super::c_library::{CLibrary as _, Hyperslab};
+use super::super::shared_library::{LibraryFile, OpenSetting, SharedLibrary};
 use super::super::{ArrayEngine, ArrayEngineError, EngineContext, RankCost, not_open};
-use super::library::NetcdfFile;
 use crate::array::memory::{Memory, buffer};
 use crate::array::plan::{Access, FilePlan};
 
@@ -17,9 +18,10 @@ const TAG: u32 = 0x6e63;
 /// A dataset of netCDF.
 #[derive(Debug)]
 pub(super) struct Netcdf<'b> {
+    library: &'static SharedLibrary,
     context: EngineContext<'b>,
     /// There on rank 0.
-    file: Option<NetcdfFile>,
+    file: Option<LibraryFile>,
     path: std::path::PathBuf,
     variables: Vec<c_int>,
     /// What elements are packed into by hand.
@@ -29,7 +31,7 @@ pub(super) struct Netcdf<'b> {
 }
 
 impl<'b> Netcdf<'b> {
-    pub(super) fn new(context: EngineContext<'b>) -> Self {
+    pub(super) fn new(library: &'static SharedLibrary, context: EngineContext<'b>) -> Self {
         let largest = |plan: &super::super::ArrayPlan| {
             let files = plan.files.iter();
             let sizes = files.flat_map(|file| file.accesses().map(|one| one.bytes(&file.schema)));
@@ -37,6 +39,7 @@ impl<'b> Netcdf<'b> {
         };
         let of_other_ranks = context.plans.iter().skip(1).map(largest).max();
         Self {
+            library,
             file: None,
             path: std::path::PathBuf::new(),
             variables: Vec::new(),
@@ -48,6 +51,15 @@ impl<'b> Netcdf<'b> {
 
     fn plan(&self, file: usize) -> &'b FilePlan {
         &self.context.plan.files[file]
+    }
+
+    fn open_file(
+        &self,
+        path: &Path,
+        format: Option<Format>,
+    ) -> Result<LibraryFile, ArrayEngineError> {
+        let setting = OpenSetting { format, collective: false, hints: &[] };
+        LibraryFile::open(self.library, path, &setting)
     }
 
     fn is_speaker(&self) -> bool {
@@ -139,7 +151,7 @@ impl ArrayEngine for Netcdf<'_> {
             return Ok(());
         }
         self.path = path.to_path_buf();
-        let made = NetcdfFile::open(path, Some(self.context.options.format))?;
+        let made = self.open_file(path, Some(self.context.options.format))?;
         self.variables = made.define(&self.plan(file).schema)?;
         self.file = Some(made);
         Ok(())
@@ -150,7 +162,7 @@ impl ArrayEngine for Netcdf<'_> {
             return Ok(());
         }
         self.path = path.to_path_buf();
-        let opened = NetcdfFile::open(path, None)?;
+        let opened = self.open_file(path, None)?;
         self.variables = opened.look_up(self.plan(file))?;
         self.file = Some(opened);
         Ok(())
@@ -226,7 +238,7 @@ impl ArrayEngine for Netcdf<'_> {
     }
 
     fn close(&mut self) -> Result<Option<RankCost>, ArrayEngineError> {
-        self.file.take().map_or(Ok(()), NetcdfFile::close)?;
+        self.file.take().map_or(Ok(()), LibraryFile::close)?;
         Ok(None)
     }
 }

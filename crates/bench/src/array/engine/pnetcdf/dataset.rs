@@ -134,15 +134,19 @@ impl<'b> Pnetcdf<'b> {
 impl ArrayEngine for Pnetcdf<'_> {
     fn create(&mut self, path: &Path, file: usize) -> Result<(), ArrayEngineError> {
         let options = self.context.options;
-        let made = PnetcdfFile::open(path, Some(options.format), self.component, &options.hints)?;
+        let (format, hints) = (Some(options.format), &options.hints);
+        let mut made = PnetcdfFile::open(path, format, self.component, hints)?;
         self.variables = made.define(&self.plan(file).schema)?;
+        made.set_mode(options.mode)?;
         self.file = Some(made);
         Ok(())
     }
 
     fn open(&mut self, path: &Path, file: usize) -> Result<(), ArrayEngineError> {
-        let opened = PnetcdfFile::open(path, None, self.component, &self.context.options.hints)?;
+        let options = self.context.options;
+        let mut opened = PnetcdfFile::open(path, None, self.component, &options.hints)?;
         self.variables = opened.look_up(self.plan(file))?;
+        opened.set_mode(options.mode)?;
         self.file = Some(opened);
         Ok(())
     }

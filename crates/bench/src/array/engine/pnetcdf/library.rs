@@ -13,7 +13,8 @@ use striate_array::Format;
 
 use super::super::ArrayEngineError;
 use super::super::c_library::{CLibrary, Hyperslab, c_string};
-use crate::array::plan::Number;
+use crate::array::CallMode;
+use crate::array::plan::{Growth, SchemaDimension, Variable};
 use crate::mpiio;
 
 mod sys {
@@ -31,6 +32,7 @@ mod sys {
             file: *mut c_int,
             found: *mut c_int,
         ) -> c_int;
+        pub(super) safe fn striate_pnetcdf_independent(file: c_int) -> c_int;
         pub(super) safe fn striate_pnetcdf_sync(file: c_int) -> c_int;
         pub(super) safe fn striate_pnetcdf_close(file: c_int) -> c_int;
         pub(super) fn striate_pnetcdf_dimension(
@@ -81,6 +83,7 @@ mod sys {
             count: *const i64,
             ty: c_int,
             elements: *mut c_void,
+            collective: c_int,
         ) -> c_int;
         pub(super) fn striate_pnetcdf_get(
             file: c_int,
@@ -90,6 +93,7 @@ mod sys {
             count: *const i64,
             ty: c_int,
             elements: *mut c_void,
+            collective: c_int,
         ) -> c_int;
         pub(super) fn striate_pnetcdf_begin_put(
             file: c_int,
@@ -159,6 +163,7 @@ pub(super) struct Request(c_int);
 #[derive(Debug)]
 pub(super) struct PnetcdfFile {
     id: c_int,
+    mode: CallMode,
 }
 
 impl PnetcdfFile {
@@ -197,8 +202,18 @@ impl PnetcdfFile {
         check(call, code)?;
         match (found, component) {
             (0, Some(component)) => Err(ArrayEngineError::NoComponent(component)),
-            _ => Ok(Self { id }),
+            _ => Ok(Self { id, mode: CallMode::Collective }),
         }
+    }
+
+    /// Data calls that are not nonblocking are of this kind from now on. Collective; after
+    /// definitions.
+    pub(super) fn set_mode(&mut self, mode: CallMode) -> Result<(), ArrayEngineError> {
+        if mode == CallMode::Independent {
+            check("ncmpi_begin_indep_data", sys::striate_pnetcdf_independent(self.id))?;
+        }
+        self.mode = mode;
+        Ok(())
     }
 
     /// Writes. The memory is the same afterwards, but the library turns it around in between.
@@ -213,7 +228,17 @@ impl PnetcdfFile {
         // SAFETY: start and count are `dimensions` long, and the memory holds what they say.
         let code = unsafe {
             let (start, count) = (start.as_ptr(), count.as_ptr());
-            sys::striate_pnetcdf_put(self.id, part.variable, dimensions, start, count, ty, memory)
+            let all = c_int::from(self.mode == CallMode::Collective);
+            sys::striate_pnetcdf_put(
+                self.id,
+                part.variable,
+                dimensions,
+                start,
+                count,
+                ty,
+                memory,
+                all,
+            )
         };
         check("ncmpi_put_vara_all", code)
     }
@@ -230,7 +255,17 @@ impl PnetcdfFile {
         // SAFETY: start and count are `dimensions` long, and the memory has room for what they say.
         let code = unsafe {
             let (start, count) = (start.as_ptr(), count.as_ptr());
-            sys::striate_pnetcdf_get(self.id, part.variable, dimensions, start, count, ty, memory)
+            let all = c_int::from(self.mode == CallMode::Collective);
+            sys::striate_pnetcdf_get(
+                self.id,
+                part.variable,
+                dimensions,
+                start,
+                count,
+                ty,
+                memory,
+                all,
+            )
         };
         check("ncmpi_get_vara_all", code)
     }
@@ -322,8 +357,12 @@ impl PnetcdfFile {
 }
 
 impl CLibrary for PnetcdfFile {
-    fn dimension(&self, name: &str, len: u64) -> Result<c_int, ArrayEngineError> {
-        let name = c_string(name.as_bytes())?;
+    fn dimension(&self, dimension: &SchemaDimension) -> Result<c_int, ArrayEngineError> {
+        let name = c_string(dimension.name.as_bytes())?;
+        let len = match dimension.growth {
+            Growth::Fixed => dimension.len,
+            Growth::Unlimited => 0,
+        };
         let mut id = -1;
         // SAFETY: the name ends with a zero, and there is room for the result.
         let code = unsafe {
@@ -334,13 +373,12 @@ impl CLibrary for PnetcdfFile {
 
     fn variable(
         &self,
-        name: &str,
-        number: Number,
+        variable: &Variable,
         dimensions: &[c_int],
     ) -> Result<c_int, ArrayEngineError> {
-        let name = c_string(name.as_bytes())?;
+        let name = c_string(variable.name.as_bytes())?;
         let mut id = -1;
-        let (ty, count) = (number.external().code() as c_int, dimensions.len() as c_int);
+        let (ty, count) = (variable.number.external().code() as c_int, dimensions.len() as c_int);
         let dims = dimensions.as_ptr();
         // SAFETY: the name ends with a zero, the dimensions are `count`, and there is room for the
         // result.
