@@ -752,6 +752,8 @@ enum PartitionPlace<'p> {
 /// Options for a partitioned dataset.
 fn partitioned(draw: &mut Draw, place: PartitionPlace<'_>) -> Options {
     let mut options = options(draw);
+    // Independent writes to filtered chunks of partitions only wait in memory.
+    options.chunk_cache = None;
     options.set("nc_partitioning_enabled", "1").unwrap();
     options.set("nc_probe", "disable").unwrap();
     options.set("nc_partition_min_ndims", draw.pick(&["0", "0", "1", "2"])).unwrap();

@@ -259,7 +259,8 @@ fn files_that_were_only_defined_are_written() {
         let (rank, options) = (comm.rank() as u64, striate_array::Options::default());
         let mode = striate_array::OpenMode::ReadWrite;
         let mut data = striate_array::Dataset::open(&comm, &path, mode, &options)?;
-        assert_eq!(data.hidden().len(), 1, "{:?}", data.hidden());
+        assert_eq!(data.hidden(), []);
+        assert_eq!(data.strings(data.variable("words")?, &Slab::element(&[0]))?, ["one"]);
         let slab = Slab::new(&[2 * rank], &[2]);
         for name in ["a", "b"] {
             let variable = data.variable(name)?;

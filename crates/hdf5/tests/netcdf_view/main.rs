@@ -119,7 +119,6 @@ fn files_of_which_a_commit_would_lose_something_are_not_rewritable() {
         ("dimension_attribute", "attributes of a dimension"),
         ("external", "is stored in other files"),
         ("fill", "the fill value of \"/v\""),
-        ("filtered_text", "values of variable length"),
         ("growing", "is not as long as its dimension \"x\""),
         ("shorter", "is not as long as its dimension \"x\""),
         ("two_links", "is another link"),

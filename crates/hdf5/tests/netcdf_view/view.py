@@ -322,9 +322,6 @@ def with_losses(out):
     def shorter(root):
         return root.create_dataset("v", (1,), "<i4")
 
-    def filtered_text(root):
-        return root.create_dataset("v", (2,), h5py.string_dtype(), chunks=(2,), compression=1)
-
     def external(root):
         return root.create_dataset("v", (2,), "<i4", external=[("one.bin", 0, 8)])
 
@@ -347,7 +344,7 @@ def with_losses(out):
     def user_block(root):
         pass
 
-    for make in [fill, comment, growing, shorter, filtered_text, external, virtual, dimension_attribute, type_attribute, two_links, user_block]:
+    for make in [fill, comment, growing, shorter, external, virtual, dimension_attribute, type_attribute, two_links, user_block]:
         options = {"userblock_size": 512} if make is user_block else {}
         with h5py.File(out / (make.__name__ + ".nc"), "w", libver="latest", track_order=True, **options) as root:
             root.create_dataset("x", data=numbers(2)).make_scale("x")

@@ -127,6 +127,13 @@ impl CopySelection {
                 selected.dimensions.push(dimension);
             }
         }
+        // Types are defined in the group of theirs that is left, so that variables of it find them.
+        for of in &mut selected.types {
+            while !kept[of.group as usize] {
+                of.group = header.groups[of.group as usize - 1].parent;
+            }
+            of.group = numbers[&of.group];
+        }
         for variable in &mut selected.variables {
             variable.group = numbers[&variable.group];
             for dimension in &mut variable.dimensions {

@@ -135,7 +135,7 @@ fn transfer(
         let _ = definition.abort();
         return Err(error);
     }
-    if let Err(error) = define(&mut definition, &from, work.storage) {
+    if let Err(error) = define(&mut definition, &header, work.storage) {
         // The first error says more than one about what it left.
         let _ = definition.abort();
         return Err(failed(error));
@@ -332,13 +332,12 @@ fn grow_all(to: &mut Dataset, header: &Header) -> Result<(), ArrayError> {
     Ok(())
 }
 
-/// Defines what the source defines.
+/// Defines what is copied.
 fn define(
     definition: &mut Definition,
-    source: &Dataset,
+    header: &Header,
     storage: &CopyStorage,
 ) -> Result<(), ArrayError> {
-    let header = source.header();
     let mut groups = vec![GroupId::ROOT];
     for group in &header.groups {
         definition.enter(groups[group.parent as usize])?;

@@ -187,7 +187,6 @@ fn mistakes_are_told_with_their_place_and_leave_nothing() {
         ("int v(x); v:_ChunkSizes = 5;", "variable 'v': a chunk is longer than a dimension"),
         ("int v(x); v:_Storage = \"compact\"; v:_DeflateLevel = 1;", "a filter needs chunks"),
         ("int v(x); v:_Filter = \"9999\";", "variable 'v'"),
-        ("string v(x); v:_DeflateLevel = 1;", "cannot be used for values of variable length"),
         ("int v(x); group: v { }", "a group and a variable of one group are both called 'v'"),
     ];
     for (cdl, problem) in of_storage {

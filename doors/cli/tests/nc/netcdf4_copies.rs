@@ -342,7 +342,7 @@ group: ocean {
   :note = "deep" ;
   data:
     salt = 1, 2, 3, 4, 5, 6, 7 ;
-    both = {7, 8} ;
+    both = {7}, {8} ;
   }
 }
 "#;
@@ -376,7 +376,10 @@ fn partitions_of_netcdf4_files_are_netcdf4_files() {
     };
     assert_eq!(json(&parts), json(&source));
     let info = answered(striate(["info", text(&parts)]), "info");
-    assert!(info.contains("3 partitions, all there") && info.contains("of ocean/salt"), "{info}");
+    assert!(
+        info.contains("3 partitions, all there") && info.contains("heat, ocean/salt"),
+        "{info}"
+    );
     answered(striate(["validate", text(&parts)]), "validate");
 
     // Each file is one to the tools of netCDF.

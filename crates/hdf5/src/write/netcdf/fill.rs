@@ -22,7 +22,7 @@ pub(crate) fn fill_of(variable: &VariableDefinition) -> Result<(FillValue, Optio
         return Ok((FillValue { allocation, time, value: Fill::Default }, None));
     }
     let mut attributes = variable.attributes.iter();
-    let value = match attributes.find(|attribute| attribute.name == "_FillValue") {
+    let mut value = match attributes.find(|attribute| attribute.name == "_FillValue") {
         None => default_fill(&variable.datatype),
         Some(attribute) => {
             if attribute.elements.len() != variable.datatype.size as usize {
@@ -41,6 +41,13 @@ pub(crate) fn fill_of(variable: &VariableDefinition) -> Result<(FillValue, Optio
             value
         }
     };
+    // HDF5 cannot read a chunk that is not there from a file that is open for reading only if the
+    // fill value is in a heap: it wants to write a copy. No string at all reads as the empty one.
+    let is_empty_string = matches!(variable.datatype.class, Class::VariableString { .. })
+        && value.heap_value(0).is_some_and(|(_, text)| text.is_empty());
+    if is_empty_string {
+        value = Elements::fixed(vec![0; variable.datatype.size as usize]);
+    }
     let stored = Fill::Value(value.as_bytes().to_vec());
     let fill = FillValue { allocation, time: FillTime::IfSet, value: stored };
     Ok((fill, Some(value)))
