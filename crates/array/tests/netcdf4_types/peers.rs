@@ -5,7 +5,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use striate_array::{Dataset, OpenMode, Options, Owner, Slab, Type, UserTypeClass, Values};
+use striate_array::format::{StorageLayout, StorageOptions};
+use striate_array::{Dataset, Format, OpenMode, Options, Owner, Slab, Type, UserTypeClass, Values};
 use striate_comm::Threads;
 use tempfile::TempDir;
 
@@ -254,4 +255,48 @@ fn files_of_h5py_are_read() {
             data.close()
         })
         .unwrap();
+}
+
+/// Records that only another variable has: chunks of strings that are not in the file.
+#[test]
+fn strings_that_nobody_wrote_are_empty_for_all() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("words.nc");
+    let options = Options::default();
+    Threads::new(2)
+        .try_run(|comm| {
+            let mut define = Dataset::create(&comm, &path, Format::Netcdf4, &options)?;
+            let (time, x) = (define.unlimited("time")?, define.dimension("x", 2)?);
+            let number = define.variable("number", Type::Int, &[time, x])?;
+            for (name, is_filled) in [("filled", true), ("unfilled", false)] {
+                let words = define.variable(name, Type::String, &[time, x])?;
+                define.fill(words, is_filled);
+                let layout = StorageLayout::Chunked(vec![1, 2]);
+                define.storage(words, StorageOptions { layout, ..StorageOptions::default() })?;
+            }
+            let mut data = define.end()?;
+            for name in ["filled", "unfilled"] {
+                let words = data.variable(name)?;
+                data.put_strings_all(words, &Slab::new(&[1, 0], &[1, 2]), &["one", "two"])?;
+            }
+            data.put_all(number, &Slab::new(&[0, 0], &[4, 2]), &[7; 8])?;
+            data.close()
+        })
+        .unwrap();
+    let script = "import sys, h5py, netCDF4\n\
+        due = ['', '', 'one', 'two', '', '', '', '']\n\
+        with netCDF4.Dataset(sys.argv[1]) as data:\n\
+        \x20   for name in ['filled', 'unfilled']: assert list(data[name][...].ravel()) == due, data[name][...]\n\
+        with h5py.File(sys.argv[1]) as data:\n\
+        \x20   for name in ['filled', 'unfilled']: assert list(data[name].asstr()[...].ravel()) == due\n";
+    python(script, &[], &path);
+    let dumped = Command::new("ncdump").arg(&path).output().unwrap();
+    assert!(dumped.status.success(), "{}", String::from_utf8_lossy(&dumped.stderr));
+    let mut data =
+        Dataset::open(&striate_comm::alone(), &path, OpenMode::ReadOnly, &options).unwrap();
+    for name in ["filled", "unfilled"] {
+        let found = data.strings(data.variable(name).unwrap(), &Slab::all()).unwrap();
+        assert_eq!(found, ["", "", "one", "two", "", "", "", ""]);
+    }
+    data.close().unwrap();
 }
