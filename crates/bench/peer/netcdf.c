@@ -113,10 +113,15 @@ static int dimension(intptr_t file, const char *name, uint64_t length, int unlim
 
 static int variable(intptr_t file, const char *name, int type, int count, const int *dimensions,
                     const struct striate_storage *storage, int *id) {
+    int format = NC_FORMAT_CLASSIC;
     int code = nc_def_var((int)file, name, type, count, dimensions, id);
-    if (code == NC_NOERR && storage->chunk)
+    if (code == NC_NOERR)
+        code = nc_inq_format((int)file, &format);
+    /* Classic files have no chunks. */
+    int has_storage = format == NC_FORMAT_NETCDF4 || format == NC_FORMAT_NETCDF4_CLASSIC;
+    if (code == NC_NOERR && has_storage && storage->chunk)
         code = nc_def_var_chunking((int)file, *id, NC_CHUNKED, (const size_t *)storage->chunk);
-    if (code == NC_NOERR && storage->deflate_level >= 0)
+    if (code == NC_NOERR && has_storage && storage->deflate_level >= 0)
         code = nc_def_var_deflate((int)file, *id, NC_SHUFFLE, 1, storage->deflate_level);
     return code;
 }

@@ -3,9 +3,10 @@
 
 use std::fs::{self, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+use std::{io, thread};
 
 use striate_file::Hints;
 use striate_store::remote::{Client, Layout, RemoteFile, RemoteOptions, RemoteUrl};
@@ -13,6 +14,9 @@ use striate_store::{ErrorKind, PosixFile, PosixOptions, Store};
 
 use super::signal_cleanup::{SignalCleanup, hold_off};
 use super::{IoBenchError, IoOp};
+
+/// How long the removal of a directory goes on in which other threads make files.
+const MOST_REMOVAL: Duration = Duration::from_secs(5);
 
 /// A directory of one's own. It is gone with all that is in it when this is dropped, and when a
 /// signal ends the program.
@@ -31,9 +35,15 @@ impl ScratchDirectory {
         let signal_cleanup = SignalCleanup::new({
             let path = path.clone();
             move || {
-                // Other threads may still write there. An error cannot be handled here nor below.
-                let gone = |_: &u32| fs::remove_dir_all(&path).is_ok() || !path.exists();
-                let _ = (0..10).find(gone);
+                // Other threads may still write there, until they get an error. An error cannot be
+                // handled here nor below.
+                let begun = Instant::now();
+                while fs::remove_dir_all(&path).is_err()
+                    && path.exists()
+                    && begun.elapsed() < MOST_REMOVAL
+                {
+                    thread::sleep(Duration::from_millis(5));
+                }
             }
         });
         Ok(Self { path, _signal_cleanup: signal_cleanup })
