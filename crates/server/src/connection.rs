@@ -1,21 +1,28 @@
 //! One connection, from its handshake to its end.
 
+use std::fmt::Display;
 use std::io::ErrorKind;
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Instant;
 
 use striate_wire::{
-    Connection, Failure, FailureCode, Malformed, Message, Request, Transport, WireError, welcome,
+    Connection, Failure, FailureCode, Malformed, Message, Request, Transport, WireError, welcome_if,
 };
 
 use crate::deadline::{ConnectionControl, TimedStream};
 use crate::locks::Holder;
+use crate::registry::ConnectionEntry;
 use crate::requests::answer;
 use crate::state::ServerState;
 
 /// Serves a client until it goes, is late, or breaks the rules.
-pub(crate) fn serve(server: &ServerState, socket: TcpStream, control: &Arc<ConnectionControl>) {
+pub(crate) fn serve(
+    server: &ServerState,
+    socket: TcpStream,
+    control: &Arc<ConnectionControl>,
+    entry: &ConnectionEntry,
+) {
     let transport = match &server.tls {
         None => Transport::from(socket),
         Some(tls) => match tls.accept(socket) {
@@ -31,7 +38,14 @@ pub(crate) fn serve(server: &ServerState, socket: TcpStream, control: &Arc<Conne
         holder: server.locks.holder(),
         id: 0,
     };
-    if let Err(error) = client.shake_hands() {
+    let mut refused = false;
+    let admit = || entry.admit().inspect_err(|_| refused = true);
+    if let Err(error) = client.shake_hands(admit) {
+        if refused {
+            // No fault of the client.
+            tracing::debug!(%error, "refused a client");
+            return client.connection.stream().close_gently();
+        }
         server.statistics.handshakes_failed.add(1);
         client.end(&error);
     } else if let Err(error) = client.serve_requests() {
@@ -50,9 +64,12 @@ struct ClientConnection<'s> {
 }
 
 impl ClientConnection<'_> {
-    fn shake_hands(&mut self) -> Result<(), WireError> {
+    fn shake_hands(
+        &mut self,
+        admit: impl FnOnce() -> Result<(), Failure>,
+    ) -> Result<(), WireError> {
         let identity = self.server.directory.identity;
-        welcome(&mut self.connection, self.server.key.as_ref(), identity)
+        welcome_if(&mut self.connection, self.server.key.as_ref(), identity, admit)
     }
 
     fn serve_requests(&mut self) -> Result<(), WireError> {
@@ -124,28 +141,25 @@ impl ClientConnection<'_> {
         self.connection.send_failure(self.id, failure)
     }
 
-    /// Ends the connection; notes the offence if there was one.
+    /// Ends the connection; counts the offence if there was one.
     fn end(&mut self, error: &WireError) {
         let draining = self.server.refuse_if_draining().is_err();
         match error {
             WireError::Malformed(_) | WireError::Checksum { .. } => {
                 self.server.statistics.bad_frames.add(1);
-                tracing::warn!(%error, "bad frame");
-                self.note_offence();
+                self.log_offence("bad frame", error);
                 // It does not matter whether the client still listens.
                 let _ = self.send_failure(&Failure::new(FailureCode::Malformed, error.to_string()));
                 self.connection.stream().close_gently();
             }
             WireError::Handshake(error) => {
-                tracing::warn!(%error, "handshake failed");
-                self.note_offence();
+                self.log_offence("handshake failed", error);
                 self.connection.stream().close_gently();
             }
             // What TLS calls what is not TLS.
             WireError::Io(error) if error.kind() == ErrorKind::InvalidData => {
                 self.server.statistics.bad_frames.add(1);
-                tracing::warn!(%error, "bad bytes");
-                self.note_offence();
+                self.log_offence("bad bytes", error);
             }
             WireError::Closed => tracing::debug!("closed"),
             error if draining => tracing::debug!(%error, "ended while the server stops"),
@@ -153,7 +167,9 @@ impl ClientConnection<'_> {
         }
     }
 
-    fn note_offence(&self) {
-        self.server.offenders.note(self.control.peer.ip(), Instant::now());
+    fn log_offence(&self, what: &str, error: &dyn Display) {
+        if self.server.offence_log.allows(self.control.peer.ip(), Instant::now()) {
+            tracing::warn!(%error, "{what}");
+        }
     }
 }

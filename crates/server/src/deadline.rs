@@ -19,7 +19,7 @@ use striate_wire::{Header, Transport};
 use crate::settings::Limits;
 
 /// How long a connection that ends for a reason is held open for the client to read it.
-pub(crate) const LINGER: Duration = Duration::from_secs(1);
+const LINGER: Duration = Duration::from_secs(1);
 
 /// No deadline.
 const NEVER: u64 = u64::MAX;

@@ -7,10 +7,12 @@
 //! | `objects/`     | the server's parts of files                          |
 //! | `catalog.redb` | the names of files, if the server keeps them         |
 //!
-//! The directory itself is locked as long as a server uses it.
+//! The directory itself is locked as long as a server uses it. It is for its owner only: whoever
+//! else could read it would need no key.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use striate_wire::Identity;
@@ -19,6 +21,10 @@ use crate::error::ServerError;
 
 /// The layout that this version writes, and the only one so far.
 const FORMAT: u32 = 1;
+
+/// Permissions of directories and files of a server.
+pub(crate) const PRIVATE_DIRECTORY: u32 = 0o700;
+pub(crate) const PRIVATE_FILE: u32 = 0o600;
 
 /// The directory that a server stores in, locked against other servers.
 #[derive(Debug)]
@@ -32,7 +38,7 @@ pub(crate) struct DataDirectory {
 impl DataDirectory {
     /// Opens the directory; creates it if it does not exist.
     pub(crate) fn open(path: &Path) -> Result<Self, ServerError> {
-        fs::create_dir_all(path).map_err(ServerError::system("create", path))?;
+        create_private(path).map_err(ServerError::system("create", path))?;
         let lock = File::open(path).map_err(ServerError::system("open", path))?;
         match lock.try_lock() {
             Ok(()) => {}
@@ -44,9 +50,32 @@ impl DataDirectory {
             }
         }
         check_format(path)?;
+        make_private(path)?;
         let identity = identity(path)?;
         Ok(Self { path: path.to_owned(), identity, _lock: lock })
     }
+}
+
+/// Creates a directory, and those that it lies in, for their owner only.
+pub(crate) fn create_private(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(PRIVATE_DIRECTORY).create(path)
+}
+
+/// Takes the permissions of others from a directory that existed before.
+fn make_private(directory: &Path) -> Result<(), ServerError> {
+    let make = || {
+        let mode = fs::metadata(directory)?.permissions().mode() & 0o777;
+        if mode & !PRIVATE_DIRECTORY != 0 {
+            fs::set_permissions(directory, Permissions::from_mode(PRIVATE_DIRECTORY))?;
+            tracing::warn!(
+                data = %directory.display(),
+                was = format_args!("{mode:o}"),
+                "others had permissions for the data directory; it is for its owner only now"
+            );
+        }
+        Ok(())
+    };
+    make().map_err(ServerError::system("take the permissions of others from", directory))
 }
 
 fn check_format(directory: &Path) -> Result<(), ServerError> {
@@ -117,7 +146,9 @@ fn write_durably(directory: &Path, name: &str, text: &str) -> Result<(), ServerE
     let path = directory.join(name);
     let unfinished = directory.join(format!("{name}.new"));
     let write = || {
-        let mut file = File::create(&unfinished)?;
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(PRIVATE_FILE);
+        let mut file = options.open(&unfinished)?;
         writeln!(file, "{text}")?;
         file.sync_all()?;
         fs::rename(&unfinished, &path)?;
@@ -141,6 +172,27 @@ mod tests {
         assert_eq!(DataDirectory::open(&path).unwrap().identity, identity);
         let other = DataDirectory::open(&place.path().join("other")).unwrap();
         assert_ne!(other.identity, identity);
+    }
+
+    #[test]
+    fn a_directory_is_for_its_owner_only() {
+        let place = tempfile::tempdir().unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let fresh = place.path().join("new/data");
+        DataDirectory::open(&fresh).unwrap();
+        assert_eq!(mode(&fresh), 0o700);
+        assert_eq!(mode(&fresh.join("identity")), 0o600);
+        // One of an earlier version.
+        fs::set_permissions(&fresh, Permissions::from_mode(0o755)).unwrap();
+        DataDirectory::open(&fresh).unwrap();
+        assert_eq!(mode(&fresh), 0o700);
+        // What is not ours keeps its permissions.
+        let theirs = place.path().join("theirs");
+        fs::create_dir(&theirs).unwrap();
+        fs::write(theirs.join("thesis.tex"), "").unwrap();
+        fs::set_permissions(&theirs, Permissions::from_mode(0o755)).unwrap();
+        DataDirectory::open(&theirs).unwrap_err();
+        assert_eq!(mode(&theirs), 0o755);
     }
 
     #[test]

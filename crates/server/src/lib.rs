@@ -21,7 +21,7 @@ mod locks;
 mod metadata;
 mod metrics;
 pub mod objects;
-mod offenders;
+mod offence_log;
 mod registry;
 mod requests;
 pub mod server;

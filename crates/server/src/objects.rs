@@ -6,7 +6,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::num::NonZeroUsize;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -15,6 +15,7 @@ use rustix::fs::{FallocateFlags, fallocate, statvfs};
 use striate_wire::{Failure, FailureCode, checksum};
 
 use crate::costs::Costs;
+use crate::directory::{PRIVATE_FILE, create_private};
 
 /// Bytes that objects leave free, or a sixteenth of a small disk: names must be removable when it
 /// is full.
@@ -56,7 +57,7 @@ impl Objects {
     /// The objects below `data`, of which at most `most_open` are open at a time.
     pub fn open(data: &Path, most_open: usize) -> Result<Self, Failure> {
         let directory = data.join("objects");
-        fs::create_dir_all(&directory)
+        create_private(&directory)
             .and_then(|()| sync_directory(data))
             .map_err(|error| failed("find a place for", 0, &error))?;
         let most = NonZeroUsize::new(most_open).unwrap_or(NonZeroUsize::MIN);
@@ -96,12 +97,13 @@ impl Objects {
         }
         let make = || {
             let shelf = self.shelf(id);
-            fs::create_dir_all(&shelf)?;
+            create_private(&shelf)?;
             let file = OpenOptions::new()
                 .read(true)
                 .write(true)
                 .create(true)
                 .truncate(false)
+                .mode(PRIVATE_FILE)
                 .open(self.path(id))?;
             sync_directory(&shelf)?;
             sync_directory(&self.directory)?;
@@ -265,12 +267,14 @@ mod tests {
     fn objects_come_and_go() {
         let directory = tempfile::tempdir().unwrap();
         let objects = Objects::open(directory.path(), 2).unwrap();
+        let mode = |path: PathBuf| fs::metadata(path).unwrap().mode() & 0o777;
         assert_eq!(objects.len(5).unwrap(), None);
         for id in [5, 0x105, 6, u64::MAX, 7] {
             objects.touch(id).unwrap();
             objects.truncate(id, id & 0xf).unwrap();
         }
         assert_eq!(objects.len(0x105).unwrap(), Some(5));
+        assert_eq!((mode(objects.shelf(5)), mode(objects.path(5))), (0o700, 0o600));
         assert_eq!(objects.count().unwrap(), 5);
         let (all, more) = objects.list(None, 10).unwrap();
         assert_eq!(all, [(5, 5), (0x105, 5), (6, 6), (7, 7), (u64::MAX, 15)]);

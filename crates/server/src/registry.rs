@@ -1,26 +1,47 @@
 //! [`Registry`]: the open connections of a server, for limits, deadlines and shutdown.
+//!
+//! A connection is a *stranger's* until its client has proved that it has the key. Strangers have
+//! places of their own: those that say nothing, or nothing useful, take no place of a client. When
+//! their places are full, the oldest stranger of the address with the most strangers goes, so
+//! that a client, which is a stranger for the moment of its handshake, still gets in.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use striate_wire::Transport;
+use striate_wire::{Failure, FailureCode};
 
-use crate::deadline::{ConnectionControl, LINGER};
+use crate::deadline::ConnectionControl;
+use crate::settings::Limits;
 use crate::statistics::Statistics;
 
-/// Refused connections that are held open for a moment, at most.
-const MOST_REFUSED: usize = 64;
+/// How long a new connection waits for the end of threads whose connections were cut.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The connections that a server has.
 #[derive(Debug)]
 pub(crate) struct Registry {
-    connections: Mutex<HashMap<u64, Arc<ConnectionControl>>>,
+    connections: Mutex<Connections>,
     left: Condvar,
-    /// Connections that were sent the reason of their refusal, until their clients have read it.
-    refused: Mutex<VecDeque<(Instant, Transport)>>,
     most: usize,
+    most_strangers: usize,
     statistics: Arc<Statistics>,
+}
+
+/// Connections by their numbers, which grow with time.
+#[derive(Debug, Default)]
+struct Connections {
+    clients: HashMap<u64, Arc<ConnectionControl>>,
+    strangers: BTreeMap<u64, Stranger>,
+}
+
+/// A connection whose client has not proved anything.
+#[derive(Debug)]
+struct Stranger {
+    control: Arc<ConnectionControl>,
+    /// Whether another took its place; its thread is about to end.
+    displaced: bool,
 }
 
 /// The place of a connection in the registry; left when dropped.
@@ -31,77 +52,118 @@ pub(crate) struct ConnectionEntry {
 }
 
 impl Registry {
-    pub(crate) fn new(most: usize, statistics: Arc<Statistics>) -> Self {
+    pub(crate) fn new(limits: &Limits, statistics: Arc<Statistics>) -> Self {
         Self {
             connections: Mutex::default(),
             left: Condvar::new(),
-            refused: Mutex::default(),
-            most,
+            most: limits.connections,
+            most_strangers: limits.handshakes.max(1),
             statistics,
         }
     }
 
-    fn connections(&self) -> MutexGuard<'_, HashMap<u64, Arc<ConnectionControl>>> {
+    fn connections(&self) -> MutexGuard<'_, Connections> {
         self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes connection `number`, unless there are too many.
+    /// Notes connection `number` as a stranger's. If strangers come faster than the threads of
+    /// displaced ones end, it waits for those, but not for ever.
     pub(crate) fn enter(
         self: &Arc<Self>,
         number: u64,
         control: Arc<ConnectionControl>,
     ) -> Option<ConnectionEntry> {
-        let mut connections = self.connections();
-        if connections.len() >= self.most {
+        let full =
+            |connections: &mut Connections| connections.strangers.len() >= 2 * self.most_strangers;
+        let waited = self.left.wait_timeout_while(self.connections(), PATIENCE, full);
+        let (mut connections, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+        if waited.timed_out() {
             return None;
         }
-        connections.insert(number, control);
-        self.statistics.connections.add(1);
-        Some(ConnectionEntry { registry: Arc::clone(self), number })
-    }
-
-    /// Keeps a refused connection until its client had the time to read why.
-    pub(crate) fn linger(&self, socket: Transport) {
-        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        refused.push_back((Instant::now() + LINGER, socket));
-        if refused.len() > MOST_REFUSED {
-            refused.pop_front();
+        let waiting = connections.strangers.values().filter(|stranger| !stranger.displaced);
+        if waiting.count() >= self.most_strangers {
+            connections.displace_one();
+            self.statistics.strangers_displaced.add(1);
         }
+        connections.strangers.insert(number, Stranger { control, displaced: false });
+        Some(ConnectionEntry { registry: Arc::clone(self), number })
     }
 
     /// Cuts the connections whose clients are late.
     pub(crate) fn check(&self, now: Instant) {
-        for control in self.connections().values() {
-            control.check(now);
-        }
-        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        refused.retain(|(until, _)| *until > now);
+        self.connections().all().for_each(|control| control.check(now));
     }
 
     /// Ends the wait of all connections that wait for a request.
     pub(crate) fn wake_idle(&self) {
-        self.connections().values().for_each(|control| control.wake_if_idle());
+        self.connections().all().for_each(|control| control.wake_if_idle());
     }
 
     /// Ends all connections at once; returns how many there were.
     pub(crate) fn cut_all(&self) -> usize {
         let connections = self.connections();
-        connections.values().for_each(|control| control.cut());
-        connections.len()
+        connections.all().for_each(|control| control.cut());
+        connections.clients.len()
     }
 
     /// Waits until there are no connections, but not longer than this.
     pub(crate) fn wait_until_empty(&self, limit: Duration) {
         let connections = self.connections();
-        let waited = self.left.wait_timeout_while(connections, limit, |some| !some.is_empty());
+        let waited =
+            self.left.wait_timeout_while(connections, limit, |some| some.all().next().is_some());
         drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+impl Connections {
+    fn all(&self) -> impl Iterator<Item = &Arc<ConnectionControl>> {
+        self.clients.values().chain(self.strangers.values().map(|stranger| &stranger.control))
+    }
+
+    /// Cuts the oldest stranger of the address that has most.
+    fn displace_one(&mut self) {
+        let mut counts: HashMap<IpAddr, usize> = HashMap::new();
+        for stranger in self.strangers.values().filter(|stranger| !stranger.displaced) {
+            *counts.entry(stranger.control.peer.ip()).or_default() += 1;
+        }
+        let Some((address, _)) = counts.into_iter().max_by_key(|&(_, count)| count) else { return };
+        let oldest = self
+            .strangers
+            .values_mut()
+            .find(|stranger| !stranger.displaced && stranger.control.peer.ip() == address);
+        if let Some(stranger) = oldest {
+            stranger.displaced = true;
+            stranger.control.cut();
+        }
+    }
+}
+
+impl ConnectionEntry {
+    /// The stranger is a client from now on, unless there are too many.
+    pub(crate) fn admit(&self) -> Result<(), Failure> {
+        let registry = &self.registry;
+        let mut connections = registry.connections();
+        if connections.clients.len() >= registry.most {
+            registry.statistics.connections_refused.add(1);
+            let text = "the server has as many connections as it may have";
+            return Err(Failure::new(FailureCode::Busy, text));
+        }
+        if let Some(Stranger { control, .. }) = connections.strangers.remove(&self.number) {
+            connections.clients.insert(self.number, control);
+            registry.statistics.connections.add(1);
+        }
+        Ok(())
     }
 }
 
 impl Drop for ConnectionEntry {
     fn drop(&mut self) {
-        self.registry.connections().remove(&self.number);
-        self.registry.statistics.connections.subtract(1);
+        let mut connections = self.registry.connections();
+        connections.strangers.remove(&self.number);
+        if connections.clients.remove(&self.number).is_some() {
+            self.registry.statistics.connections.subtract(1);
+        }
+        drop(connections);
         self.registry.left.notify_all();
     }
 }

@@ -12,8 +12,6 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use striate_wire::{Connection, Failure, FailureCode, Transport};
-
 use crate::connection::serve;
 use crate::deadline::ConnectionControl;
 use crate::error::ServerError;
@@ -206,15 +204,11 @@ fn accept(
     socket: TcpStream,
     peer: SocketAddr,
 ) -> io::Result<()> {
-    if state.offenders.refuses(peer.ip(), Instant::now()) {
-        refuse(state, socket, peer, "too many bad frames came from this address: wait a minute");
-        return Ok(());
-    }
     socket.set_nodelay(true)?;
     rustix::net::sockopt::set_socket_keepalive(&socket, true)?;
     let control = Arc::new(ConnectionControl::new(&socket, peer)?);
-    let Some(place) = state.registry.enter(number, Arc::clone(&control)) else {
-        refuse(state, socket, peer, "the server has as many connections as it may have");
+    let Some(entry) = state.registry.enter(number, Arc::clone(&control)) else {
+        state.statistics.connections_refused.add(1);
         return Ok(());
     };
     let state = Arc::clone(state);
@@ -224,30 +218,14 @@ fn accept(
         tracing::debug!("accepted");
         // A panic is a fault of the server, but requests of one client must not end those of
         // another.
-        if catch_unwind(AssertUnwindSafe(|| serve(&state, socket, &control))).is_err() {
+        if catch_unwind(AssertUnwindSafe(|| serve(&state, socket, &control, &entry))).is_err() {
             state.statistics.panics.add(1);
             tracing::error!("a connection panicked");
         }
         drop(connection);
         // When the last entry is dropped, no thread uses the files of the server any more.
         drop(state);
-        drop(place);
+        drop(entry);
     })?;
     Ok(())
-}
-
-/// Tells a client why it is not served, without waiting for it.
-fn refuse(state: &ServerState, socket: TcpStream, peer: SocketAddr, why: &str) {
-    state.statistics.connections_refused.add(1);
-    tracing::debug!(%peer, why, "refused a connection");
-    // Under TLS the reason could be sent only after a handshake, which costs too much here.
-    if state.tls.is_none() && socket.set_nonblocking(true).is_ok() {
-        let mut transport = Transport::from(socket);
-        let sent = Connection::new(&mut transport)
-            .send_failure(0, &Failure::new(FailureCode::Busy, why))
-            .is_ok();
-        if sent && transport.socket().shutdown(std::net::Shutdown::Write).is_ok() {
-            state.registry.linger(transport);
-        }
-    }
 }

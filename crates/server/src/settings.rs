@@ -78,8 +78,11 @@ pub struct Settings {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Connections at a time.
+    /// Connections of clients at a time.
     pub connections: usize,
+    /// Connections at a time whose clients have not yet proved that they have the key. They do
+    /// not count as those of clients.
+    pub handshakes: usize,
     /// Bytes of memory that data passes through.
     #[serde(deserialize_with = "size")]
     pub memory: usize,
@@ -99,8 +102,8 @@ pub struct Limits {
     /// How long a client may leave data lying that is sent to it, or not send data that is due.
     #[serde(deserialize_with = "duration")]
     pub stall_time: Duration,
-    /// Bad frames and failed handshakes of one address in a minute; connections from there are
-    /// refused for a minute beyond.
+    /// Bad frames and failed handshakes of one address in a minute that are in the log; all are
+    /// counted.
     pub bad_frames: u32,
     /// How long requests in progress are waited for when the server stops.
     #[serde(deserialize_with = "duration")]
@@ -130,6 +133,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 4096,
+            handshakes: 256,
             memory: 256 << 20,
             descriptions: 64 << 20,
             open_files: 512,

@@ -15,7 +15,7 @@ use crate::error::ServerError;
 use crate::locks::Locks;
 use crate::metadata::Metadata;
 use crate::objects::Objects;
-use crate::offenders::Offenders;
+use crate::offence_log::OffenceLog;
 use crate::registry::Registry;
 use crate::settings::Settings;
 use crate::statistics::Statistics;
@@ -35,7 +35,7 @@ pub(crate) struct ServerState {
     pub(crate) metadata: Option<Metadata>,
     pub(crate) locks: Locks,
     pub(crate) registry: Arc<Registry>,
-    pub(crate) offenders: Offenders,
+    pub(crate) offence_log: OffenceLog,
     pub(crate) statistics: Arc<Statistics>,
     pub(crate) started: Instant,
     draining: AtomicBool,
@@ -77,8 +77,8 @@ impl ServerState {
             engine,
             metadata,
             locks: Locks::new(limits.locks, Arc::clone(&statistics)),
-            registry: Arc::new(Registry::new(limits.connections, Arc::clone(&statistics))),
-            offenders: Offenders::new(limits.bad_frames),
+            registry: Arc::new(Registry::new(limits, Arc::clone(&statistics))),
+            offence_log: OffenceLog::new(limits.bad_frames),
             statistics,
             started: Instant::now(),
             draining: AtomicBool::new(false),

@@ -52,6 +52,8 @@ statistics! {
     connections_accepted: counter,
     /// Connections that were refused because of a limit.
     connections_refused: counter,
+    /// Connections that were closed before they had proved anything, for the sake of newer ones.
+    strangers_displaced: counter,
     /// Handshakes that failed: a wrong key, no key, another protocol.
     handshakes_failed: counter,
     /// Frames that were malformed or damaged.

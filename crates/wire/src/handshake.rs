@@ -104,6 +104,7 @@ pub enum HandshakeError {
 impl HandshakeError {
     fn failure(&self) -> Failure {
         let code = match self {
+            Self::Refused(failure) => return failure.clone(),
             Self::Version { .. } => FailureCode::Unsupported,
             _ => FailureCode::Denied,
         };
@@ -180,6 +181,17 @@ pub fn welcome<S: Read + Write>(
     key: Option<&Key>,
     identity: Identity,
 ) -> Result<(), WireError> {
+    welcome_if(connection, key, identity, || Ok(()))
+}
+
+/// As [`welcome`], but `admit` is asked once the client has proved that it has the key, and may
+/// still refuse it.
+pub fn welcome_if<S: Read + Write>(
+    connection: &mut Connection<S>,
+    key: Option<&Key>,
+    identity: Identity,
+    admit: impl FnOnce() -> Result<(), Failure>,
+) -> Result<(), WireError> {
     let hello: Hello = receive(connection, FrameKind::Hello, "the client's hello")?;
     let client = hello.versions;
     if !(client.0..=client.1).contains(&VERSION) {
@@ -198,6 +210,7 @@ pub fn welcome<S: Read + Write>(
         (Some(_), None) => return Err(break_off(connection, HandshakeError::ClientWithoutKey)),
         (None, Some(_)) => return Err(break_off(connection, HandshakeError::ServerWithoutKey)),
     }
+    admit().map_err(|failure| break_off(connection, HandshakeError::Refused(failure)))?;
     send(connection, FrameKind::Welcome, &Welcome { identity })
 }
 

@@ -58,7 +58,7 @@ pub use description::{Descriptions, SentTypes};
 pub use error::{Malformed, WireError};
 pub use failure::{Failure, FailureCode};
 pub use frame::{FrameKind, Header};
-pub use handshake::{HandshakeError, greet, welcome};
+pub use handshake::{HandshakeError, greet, welcome, welcome_if};
 pub use id::{Identity, TypeId};
 pub use key::{Key, KeyError};
 pub use message::Message;

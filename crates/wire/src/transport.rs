@@ -1,7 +1,9 @@
 //! [`Transport`]: a TCP stream, plain or under TLS, for client and server alike.
 
+use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -117,6 +119,17 @@ pub enum TlsError {
         /// Why not.
         reason: String,
     },
+    /// Others could read the private key, or exchange it.
+    #[error(
+        "others have permissions ({mode:03o}) for the TLS key {}: chmod 600, or 640 for a group",
+        path.display()
+    )]
+    NotPrivate {
+        /// The file.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
     /// What was given does not fit together.
     #[error("cannot speak TLS: {0}")]
     Tls(#[from] rustls::Error),
@@ -136,6 +149,19 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     Ok(certificates)
 }
 
+/// The private key of a PEM file, which its owner and at most a group may read.
+fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
+    let failed = |reason: String| TlsError::File { path: path.to_owned(), reason };
+    let file = File::open(path).map_err(|error| failed(error.to_string()))?;
+    // Of the open file, so that it cannot be exchanged after the check.
+    let metadata = file.metadata().map_err(|error| failed(error.to_string()))?;
+    let mode = metadata.permissions().mode() & 0o777;
+    if mode & 0o037 != 0 {
+        return Err(TlsError::NotPrivate { path: path.to_owned(), mode });
+    }
+    PrivateKeyDer::from_pem_reader(file).map_err(|error| failed(error.to_string()))
+}
+
 fn provider() -> Arc<rustls::crypto::CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
@@ -146,11 +172,10 @@ pub struct ServerTls(Arc<ServerConfig>);
 
 impl ServerTls {
     /// From PEM files: the server's certificate, with those between it and the authority, and its
-    /// key.
+    /// key, which must not be readable by everybody.
     pub fn from_files(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
         let chain = certificates(certificate)?;
-        let key = PrivateKeyDer::from_pem_file(key)
-            .map_err(|error| TlsError::File { path: key.to_owned(), reason: error.to_string() })?;
+        let key = private_key(key)?;
         let config = ServerConfig::builder_with_provider(provider())
             .with_safe_default_protocol_versions()?
             .with_no_client_auth()

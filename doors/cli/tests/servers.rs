@@ -286,6 +286,14 @@ fn clients_speak_tls_if_servers_do() {
     };
     let certificate = write("certificate.pem", certified.cert.pem());
     let key = write("key.pem", certified.signing_key.serialize_pem());
+    // Everybody could read the key.
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
+    let data = place.path().join("data");
+    let open = ["serve", "--data", data.to_str().unwrap(), "--listen", "127.0.0.1:0"];
+    let text =
+        complaint(&[&open[..], &["--tls-cert", &certificate, "--tls-key", &key]].concat(), 1);
+    assert!(text.contains("chmod 600"), "{text}");
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
     let cluster = Cluster::with(2, &["--tls-cert", &certificate, "--tls-key", &key]);
     assert!(cluster.url.starts_with("striate+tls://"));
     let (path, bytes) = cluster.file("a", MIB + 1);

@@ -8,6 +8,7 @@ mod cluster;
 
 use std::fs;
 use std::io::Read as _;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Stdio;
 
@@ -33,7 +34,6 @@ fn assert_says(text: &str, words: &[&str]) {
 
 /// A private file with this text.
 fn file(place: &Path, name: &str, text: &str) -> String {
-    use std::os::unix::fs::PermissionsExt;
     let path = place.join(name);
     fs::write(&path, text).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
@@ -56,7 +56,9 @@ fn tls_on_one_side_only_and_certificates_that_do_not_fit() {
     let certified = |name: &str, host: &str| {
         let made = rcgen::generate_simple_self_signed(vec![host.to_owned()]).unwrap();
         let certificate = file(place, &format!("{name}.pem"), &made.cert.pem());
-        (certificate, file(place, &format!("{name}.key"), &made.signing_key.serialize_pem()))
+        let key = file(place, &format!("{name}.key"), &made.signing_key.serialize_pem());
+        fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
+        (certificate, key)
     };
     let (certificate, key) = certified("here", "127.0.0.1");
     let (elsewhere, elsewhere_key) = certified("elsewhere", "elsewhere.example");

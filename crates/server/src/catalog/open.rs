@@ -7,6 +7,7 @@
 use std::any::Any;
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use super::CatalogError;
 use super::extent::{Extent, RedbStorage};
 use super::reserve::hold_least;
 use super::tables::{FORMAT, FORMAT_KEY, META, Tables};
+use crate::directory::PRIVATE_FILE;
 
 /// Memory for pages of the database.
 const CACHE: usize = 64 << 20;
@@ -58,6 +60,7 @@ fn create(path: &Path) -> Result<Opened, CatalogError> {
         .write(true)
         .create(true)
         .truncate(false)
+        .mode(PRIVATE_FILE)
         .open(&unfinished)
         .map_err(system("create", &unfinished))?;
     let blocks = file.try_clone().map_err(system("open", &unfinished))?;

@@ -64,6 +64,7 @@ fn frames_travel_under_tls() {
     let [certificate, tls_key] = ["certificate.pem", "key.pem"].map(|name| place.path().join(name));
     fs::write(&certificate, made.cert.pem()).unwrap();
     fs::write(&tls_key, made.signing_key.serialize_pem()).unwrap();
+    fs::set_permissions(&tls_key, fs::Permissions::from_mode(0o640)).unwrap();
     let key_file = key_file(&place);
     let embedded = alone(|settings: &mut Settings| {
         settings.tls_certificate = Some(certificate.clone());

@@ -29,6 +29,7 @@ pub(super) struct ConfigurationFile<'s> {
 #[derive(Serialize)]
 struct LimitsSection {
     connections: usize,
+    handshakes: usize,
     memory: String,
     descriptions: String,
     open_files: usize,
@@ -60,6 +61,7 @@ impl<'s> ConfigurationFile<'s> {
         } = settings;
         let Limits {
             connections,
+            handshakes,
             memory,
             descriptions,
             open_files,
@@ -84,6 +86,7 @@ impl<'s> ConfigurationFile<'s> {
             bandwidth: bandwidth.map(size),
             limits: LimitsSection {
                 connections: *connections,
+                handshakes: *handshakes,
                 memory: size(*memory as u64),
                 descriptions: size(*descriptions as u64),
                 open_files: *open_files,

@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -39,6 +40,8 @@ impl Installation {
             let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
             fs::write(installation.certificate(), made.cert.pem()).unwrap();
             fs::write(installation.tls_key(), made.signing_key.serialize_pem()).unwrap();
+            let private = fs::Permissions::from_mode(0o600);
+            fs::set_permissions(installation.tls_key(), private).unwrap();
         }
         installation
     }
