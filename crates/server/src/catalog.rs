@@ -61,6 +61,8 @@ pub struct Catalog {
     /// What the database lies on.
     extent: Arc<Extent>,
     reserve: Reserve,
+    /// Whether the last change was not whole when the catalogue was opened.
+    last_change_undone: bool,
     /// Where it is, for messages.
     place: String,
 }
@@ -93,10 +95,19 @@ enum Purpose {
 impl Catalog {
     /// Opens the catalogue in the file at `path`, or creates it there if there is no file.
     ///
-    /// A file that was cut gives [`CatalogError::Damaged`] or [`CatalogError::NotACatalog`], as
-    /// does one that is something else.
+    /// All of it is read and compared with its checksums. A file that was cut or changed gives
+    /// [`CatalogError::Damaged`] or [`CatalogError::NotACatalog`], as does one that is something
+    /// else.
     pub fn open(path: &Path) -> Result<Self, CatalogError> {
-        Ok(Self::of(open::open_file(path)?, path.display().to_string()))
+        let catalog = Self::of(open::open_file(path)?, path.display().to_string());
+        if catalog.last_change_undone {
+            tracing::warn!(
+                catalog = catalog.place,
+                "the last change was not whole and was undone: nobody was told of it if the server \
+                 was killed; otherwise the disk has damaged it"
+            );
+        }
+        Ok(catalog)
     }
 
     /// Opens the catalogue on other storage than a file, or creates it there if that is empty.
@@ -105,8 +116,15 @@ impl Catalog {
         Ok(Self::of(open::open_backend(backend, None, &place)?, place))
     }
 
-    fn of((database, extent): open::Opened, place: String) -> Self {
-        Self { database, extent, reserve: Reserve::default(), place }
+    fn of(opened: open::Opened, place: String) -> Self {
+        let open::Opened { database, extent, last_change_undone } = opened;
+        Self { database, extent, reserve: Reserve::default(), last_change_undone, place }
+    }
+
+    /// Whether the last change was not whole when the catalogue was opened, and was undone. After
+    /// a crash that is a change which nobody was told of; otherwise the disk has damaged it.
+    pub fn last_change_undone(&self) -> bool {
+        self.last_change_undone
     }
 
     /// Creates a file of the given name over the given servers, or finds an existing one unless

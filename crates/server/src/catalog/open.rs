@@ -11,6 +11,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use redb::backends::FileBackend;
 use redb::{Database, DatabaseError, Durability, ReadableDatabase, StorageBackend, StorageError};
@@ -24,15 +25,19 @@ use crate::directory::PRIVATE_FILE;
 /// Memory for pages of the database.
 const CACHE: usize = 64 << 20;
 
-/// A database, and what it lies on.
-pub(super) type Opened = (Database, Arc<Extent>);
+/// A database that was checked, and what it lies on.
+pub(super) struct Opened {
+    pub(super) database: Database,
+    pub(super) extent: Arc<Extent>,
+    pub(super) last_change_undone: bool,
+}
 
 /// The database of the catalogue at `path`, which is created if there is none.
 pub(super) fn open_file(path: &Path) -> Result<Opened, CatalogError> {
     let exists = path.try_exists().map_err(system("look for", path))?;
     let opened = if exists { open_existing(path)? } else { create(path)? };
     if let Ok(disk) = rustix::fs::statvfs(path) {
-        hold_least(&opened.1, disk.f_blocks.saturating_mul(disk.f_frsize));
+        hold_least(&opened.extent, disk.f_blocks.saturating_mul(disk.f_frsize));
     }
     Ok(opened)
 }
@@ -108,12 +113,26 @@ pub(super) fn open_backend(
     // The database asserts what it reads, some of it before it has checked it. Nothing of it
     // outlives the panic: it owns the backend, and is itself not yet there.
     let opening = catch_unwind(AssertUnwindSafe(|| {
-        let database = redb::Builder::new()
+        let undone = Arc::new(AtomicBool::new(false));
+        let noticed = Arc::clone(&undone);
+        let mut database = redb::Builder::new()
             .set_cache_size(CACHE)
+            .set_repair_callback(move |repair| {
+                // It says that it is a third done when it has found the last change damaged, and
+                // otherwise begins with two thirds.
+                if repair.progress() < 0.5 {
+                    noticed.store(true, Relaxed);
+                }
+            })
             .create_with_backend(storage)
             .map_err(|error| failure(error, name))?;
+        let last_change_undone = undone.load(Relaxed);
+        if !database.check_integrity().map_err(|error| failure(error, name))? {
+            let why = "its bytes are not those of their checksums".to_owned();
+            return Err(CatalogError::Damaged { catalog: name.to_owned(), why });
+        }
         check_format(&database, name)?;
-        Ok((database, extent))
+        Ok(Opened { database, extent, last_change_undone })
     }));
     opening.unwrap_or_else(|panic| {
         Err(CatalogError::Damaged { catalog: name.to_owned(), why: said(&*panic) })
@@ -131,6 +150,10 @@ fn failure(error: DatabaseError, name: &str) -> CatalogError {
     let catalog = name.to_owned();
     match error {
         DatabaseError::DatabaseAlreadyOpen => CatalogError::InUse { catalog },
+        DatabaseError::UpgradeRequired(version) => CatalogError::NotACatalog {
+            catalog,
+            why: format!("its database has the unknown version {version}"),
+        },
         DatabaseError::Storage(StorageError::Corrupted(why)) => {
             CatalogError::Damaged { catalog, why }
         }

@@ -72,6 +72,49 @@ fn a_cut_file_opens_whole_or_not_at_all() {
     }
 }
 
+/// The catalogue of `content` with one bit flipped is whole, or says that it is not; or it has
+/// undone its last change and says so. Returns whether it said something.
+fn flipped_is_noticed(content: &[u8], bit: usize, whole: &[&Model]) -> bool {
+    let mut flipped = content.to_vec();
+    flipped[bit / 8] ^= 1 << (bit % 8);
+    let undone = match Catalog::on_backend(SimulatedDisk::with_content(flipped)) {
+        Ok(catalog) => {
+            let found = Model::of(&catalog, whole[0].created);
+            let allowed = if catalog.last_change_undone() { whole } else { &whole[..1] };
+            assert!(allowed.iter().any(|&model| *model == found), "bit {bit}: unseen damage");
+            catalog.last_change_undone()
+        }
+        Err(CatalogError::Damaged { .. } | CatalogError::NotACatalog { .. }) => true,
+        Err(error) => panic!("bit {bit}: {error:?}"),
+    };
+    undone
+}
+
+#[test]
+fn a_flipped_bit_never_changes_anything_unseen() {
+    let (disk, catalog) = filled();
+    let before = Model::of(&catalog, 200);
+    let file = catalog.lookup("run/file 9").unwrap().file;
+    catalog.record(file, 12_345, 99).unwrap();
+    let after = Model::of(&catalog, 200);
+    let in_use = disk.content();
+    drop(catalog);
+    let closed = disk.content();
+    let mut chance = Chance(11);
+    let mut seen = 0;
+    // Closed in order, nothing is undone.
+    for (content, whole) in [(&closed, &[&after][..]), (&in_use, &[&after, &before][..])] {
+        // The header; pages that are in use, most of which are at the start; all.
+        let cases = std::env::var("STRIATE_CASES").ok().and_then(|text| text.parse().ok());
+        for i in 0..cases.unwrap_or(450) {
+            let within = [320, 256 << 10, content.len()][i % 3];
+            let bit = chance.of(within.min(content.len()) as u64 * 8) as usize;
+            seen += u32::from(flipped_is_noticed(content, bit, whole));
+        }
+    }
+    assert!(seen > 10, "only {seen} flips met something");
+}
+
 #[test]
 fn an_empty_or_strange_file_is_not_taken_for_a_new_catalogue() {
     let directory = tempfile::tempdir().unwrap();
