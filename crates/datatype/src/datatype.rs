@@ -129,6 +129,11 @@ impl Datatype {
         self.node.depth()
     }
 
+    /// Bytes of memory that the description takes, at most: parts of it may be shared.
+    pub fn memory_len(&self) -> u64 {
+        size_of::<Self>() as u64 + self.node.memory_len()
+    }
+
     /// The outermost loop. Its first byte lies at [`Datatype::first_offset`].
     pub fn root(&self) -> &Node {
         &self.node

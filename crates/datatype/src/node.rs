@@ -154,6 +154,26 @@ impl Node {
         self.nodes
     }
 
+    /// Bytes of memory that the whole tree takes. A shared part counts as often as it occurs.
+    pub(crate) fn memory_len(&self) -> u64 {
+        // With the two counters of an `Arc`.
+        let own = (size_of::<Self>() + 2 * size_of::<usize>()) as u64;
+        own + match &self.kind {
+            Loop::Bytes => 0,
+            Loop::Contig { child, .. } | Loop::Vector { child, .. } => child.memory_len(),
+            Loop::BlockIndexed { offsets, child } => {
+                size_of_val(&**offsets) as u64 + child.memory_len()
+            }
+            Loop::Indexed { blocks, child, .. } => {
+                size_of_val(&**blocks) as u64 + child.memory_len()
+            }
+            Loop::Struct { fields } => {
+                let children: u64 = fields.iter().map(|field| field.child.memory_len()).sum();
+                size_of_val(&**fields) as u64 + children
+            }
+        }
+    }
+
     /// Loops from here down to the leaf.
     pub const fn depth(&self) -> u32 {
         self.depth

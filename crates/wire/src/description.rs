@@ -14,9 +14,8 @@ use striate_datatype::Datatype;
 use crate::failure::{Failure, FailureCode};
 use crate::id::TypeId;
 
-/// Bytes that an entry counts besides its encoding: even the shortest description takes some
-/// memory.
-const ENTRY: usize = 256;
+/// Bytes that an entry counts besides its datatype: its place in the cache.
+const ENTRY: usize = 128;
 
 /// The datatypes that clients sent to a server; those not used for longest are dropped first.
 #[derive(Debug)]
@@ -32,8 +31,8 @@ struct CachedType {
 }
 
 impl Descriptions {
-    /// Remembers descriptions whose encodings, each with 256 bytes more, have `limit` bytes at
-    /// most.
+    /// Remembers descriptions that take `limit` bytes of memory at most. Their encodings are
+    /// shorter, often much.
     pub fn new(limit: usize) -> Self {
         let remembered = CachedType { types: LruCache::unbounded(), bytes: 0 };
         Self { limit, remembered: Mutex::new(remembered) }
@@ -41,17 +40,6 @@ impl Descriptions {
 
     /// Remembers a datatype, if these bytes are one and have this id.
     pub fn define(&self, id: TypeId, encoding: &[u8]) -> Result<(), Failure> {
-        let cost = encoding.len() + ENTRY;
-        if cost > self.limit {
-            return Err(Failure::new(
-                FailureCode::Busy,
-                format!(
-                    "cannot define datatype {id}: its description of {} bytes is more than this \
-                     server remembers",
-                    encoding.len()
-                ),
-            ));
-        }
         let found = TypeId::of(encoding);
         if found != id {
             return Err(Failure::new(
@@ -66,6 +54,18 @@ impl Descriptions {
         let datatype = Datatype::decode(encoding).map_err(|error| {
             Failure::new(FailureCode::Malformed, format!("cannot define datatype {id}: {error}"))
         })?;
+        let cost =
+            usize::try_from(datatype.memory_len()).unwrap_or(usize::MAX).saturating_add(ENTRY);
+        if cost > self.limit {
+            return Err(Failure::new(
+                FailureCode::Busy,
+                format!(
+                    "cannot define datatype {id}: its description takes {cost} bytes of memory, and \
+                     this server remembers {}",
+                    self.limit
+                ),
+            ));
+        }
         let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
         if remembered.types.put(id, (Arc::new(datatype), cost)).is_none() {
             remembered.bytes += cost;
@@ -124,7 +124,8 @@ mod tests {
         descriptions.define(id, &bytes).unwrap();
         descriptions.define(id, &bytes).unwrap();
         assert_eq!(descriptions.get(&id).unwrap().encode(), bytes);
-        assert_eq!(descriptions.remembered.lock().unwrap().bytes, bytes.len() + ENTRY);
+        let memory = descriptions.get(&id).unwrap().memory_len() as usize;
+        assert_eq!(descriptions.remembered.lock().unwrap().bytes, memory + ENTRY);
 
         let (other, _) = encoding("i32");
         let failure = descriptions.define(other, &bytes).unwrap_err();
@@ -138,7 +139,8 @@ mod tests {
     #[test]
     fn what_was_not_used_for_longest_is_forgotten() {
         let types: Vec<_> = (1..=4).map(|n| encoding(&format!("bytes({n})"))).collect();
-        let each = types[0].1.len() + ENTRY;
+        let memory = Datatype::decode(&types[0].1).unwrap().memory_len() as usize;
+        let each = memory + ENTRY;
         let descriptions = Descriptions::new(3 * each);
         for (id, bytes) in &types[..3] {
             descriptions.define(*id, bytes).unwrap();
@@ -150,6 +152,24 @@ mod tests {
 
         let failure = Descriptions::new(each - 1).define(types[0].0, &types[0].1).unwrap_err();
         assert_eq!(failure.code, FailureCode::Busy);
+    }
+
+    #[test]
+    fn memory_counts_and_not_the_length_on_the_wire() {
+        let limit = 4 << 20;
+        let descriptions = Descriptions::new(limit);
+        let byte: Datatype = "bytes(1)".parse().unwrap();
+        for first in 1..20i64 {
+            let blocks: Vec<_> = (0..20_000).map(|i| (1 + i as u64 % 3, 5 * i + first)).collect();
+            let datatype = Datatype::hindexed(&blocks, &byte).unwrap();
+            let encoding = datatype.encode();
+            assert!(3 * (encoding.len() as u64) < datatype.memory_len());
+            descriptions.define(TypeId::of(&encoding), &encoding).unwrap();
+            let remembered = descriptions.remembered.lock().unwrap();
+            let kept = remembered.types.iter();
+            let memory: u64 = kept.map(|(_, (datatype, _))| datatype.memory_len()).sum();
+            assert!(memory as usize <= limit, "{memory}");
+        }
     }
 
     #[test]
