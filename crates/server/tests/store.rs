@@ -55,7 +55,7 @@ fn four_servers() {
 fn forgotten_descriptions_are_told_again() {
     let encodings = ["vector(40, 8, stride=64)", "vector(30, 8, stride=72)"];
     let types: Vec<Datatype> = encodings.iter().map(|text| text.parse().unwrap()).collect();
-    let room = types.iter().map(|ty| ty.encode().len()).max().unwrap() + 300;
+    let room = types.iter().map(Datatype::memory_len).max().unwrap() as usize + 200;
     let embedded = Embedded::with(2, |settings| settings.limits.descriptions = room).unwrap();
     let address = embedded.servers()[0].address().to_string();
     let client = Client::connect(&address, ClientOptions::default()).unwrap();
