@@ -168,8 +168,10 @@ fn answer(request: &[u8], state: &Weak<ServerState>) -> Option<Vec<u8>> {
         Ok(httparse::Status::Complete(_)) => respond(parsed.method, parsed.path, state),
         _ => ("400 Bad Request", "this is not a request that HTTP knows\n".to_owned()),
     };
+    // Some visitors of version 1.1 take no answer of version 1.0.
+    let minor = parsed.version.unwrap_or(0);
     let head = format!(
-        "HTTP/1.0 {status}\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\n\
+        "HTTP/1.{minor} {status}\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\n\
          Connection: close\r\n\r\n",
         body.len()
     );
