@@ -465,10 +465,13 @@ impl Dataset {
     pub fn wait_all(&mut self, pending: Pending<'_>) -> Result<(), ArrayError> {
         let checked = pending.check(self.stamp);
         let Pending { mut puts, gets, heap_writes, .. } = pending;
-        let own = [u64::from(!heap_writes.is_empty())];
-        let ((), [has_heap_writes]) = self.state.agree_with_max(checked, own)?;
+        let own = [u64::from(!heap_writes.is_empty()), self.waiting_heap_values()];
+        let ((), [has_heap_writes, waiting]) = self.state.agree_with_max(checked, own)?;
         if has_heap_writes > 0 {
-            puts.extend(self.store_heap_values(heap_writes)?);
+            if waiting > 0 {
+                self.store_waiting_heap_values()?;
+            }
+            puts.extend(self.store_heap_values(&heap_writes)?);
         }
         let written = self.put_collective(Ok(puts));
         written.and(self.get_collective(Ok(gets)))

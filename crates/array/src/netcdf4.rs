@@ -44,7 +44,7 @@ use crate::stream::{ReadStream, StreamOrder, WriteStream};
 use crate::{ArrayError, Options};
 
 /// Bytes of decoded chunks that are kept.
-const CHUNK_CACHE: u64 = 64 << 20;
+pub(crate) const CHUNK_CACHE: u64 = 64 << 20;
 
 pub(crate) use commit::{PreparedCommit, SUPERBLOCK, complete, finish, is_due, prepare};
 pub(crate) use definition::{
@@ -55,6 +55,7 @@ pub(crate) use open::{
     OpenedNetcdf4, Superblock, decode_metadata, header_of_local_file, is_hdf5, read_metadata,
 };
 pub(crate) use replaced_attributes::replace_attributes;
+pub(crate) use stored_chunks::{Reader, Words, free_spilled, garbled, read_spilled, spill_bytes};
 pub(crate) use user_types::fits;
 
 /// A file that is netCDF-4, in data mode.

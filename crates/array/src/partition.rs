@@ -79,7 +79,7 @@ use crate::format::Header;
 use crate::netcdf4::PreparedCommit;
 use crate::{ArrayError, Dataset};
 use commit::DecidedCommit;
-use deferred_pieces::DeferredPiece;
+use deferred_pieces::PieceLog;
 use groups::Groups;
 use headers::{MasterReference, PartitionSize, PartitionTable};
 use scheme::PartitionScheme;
@@ -174,7 +174,7 @@ pub(crate) struct Partitioned {
     /// Handles of partitions for independent access by this rank.
     pub(crate) independent: BTreeMap<usize, IndependentHandle>,
     /// Independent writes to chunks of netCDF-4 partitions that all ranks carry out together.
-    deferred: Vec<DeferredPiece>,
+    deferred: PieceLog,
     /// Commits of netCDF-4 partitions that the master has decided, as they were when the dataset
     /// was opened.
     decided: Vec<DecidedCommit>,

@@ -14,7 +14,7 @@
 //! for a descriptor that refers beyond the end of the file could not be read.
 //!
 //! Independent writes wait in memory ([`HeapWrite`]) until the ranks meet: no rank can know which
-//! space others take. The rank itself reads what it wrote.
+//! space others take. The rank itself reads what it wrote. They wait on if storing them fails.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -95,15 +95,30 @@ impl Netcdf4State {
 }
 
 impl Dataset {
-    /// Writes the collections of values of all ranks, those of independent writes first; what is
-    /// left to write are their descriptors. Collective; ranks may have different writes, or none.
+    /// Writes the collections of values of all ranks; what is left to write are their descriptors.
+    /// Independent writes go before them. Collective; ranks may have different writes, or none.
     pub(crate) fn store_heap_values(
         &mut self,
-        writes: Vec<HeapWrite>,
+        all: &[HeapWrite],
     ) -> Result<Vec<Access<WriteStream<'static>>>, ArrayError> {
-        let Some(netcdf4) = &mut self.state.netcdf4 else { return Ok(Vec::new()) };
-        let mut all = std::mem::take(&mut netcdf4.deferred_values);
-        all.extend(writes);
+        let mut placed = Vec::new();
+        let stored = self.store_collections(all, &mut placed);
+        if let (Err(_), Some(netcdf4)) = (&stored, &mut self.state.netcdf4) {
+            // No descriptor refers to them.
+            for (address, len) in placed {
+                netcdf4.plan.free(address, len);
+            }
+        }
+        stored
+    }
+
+    /// Notes the places of the collections of all ranks in `placed`.
+    fn store_collections(
+        &mut self,
+        all: &[HeapWrite],
+        placed: &mut Vec<(Address, u64)>,
+    ) -> Result<Vec<Access<WriteStream<'static>>>, ArrayError> {
+        let Some(netcdf4) = &self.state.netcdf4 else { return Ok(Vec::new()) };
         let mut blocks: Vec<(usize, Range<usize>)> = Vec::new();
         let mut in_place = false;
         for (number, write) in all.iter().enumerate() {
@@ -123,7 +138,7 @@ impl Dataset {
                 None => Ok(None),
                 Some((number, block)) => self.encode(&all[*number], block.clone()).map(Some),
             };
-            if let Some(bytes) = self.store_round(encoded)?
+            if let Some(bytes) = self.store_round(encoded, placed)?
                 && let Some((number, _)) = blocks.get(round)
             {
                 descriptors[*number].extend(bytes);
@@ -164,6 +179,7 @@ impl Dataset {
     fn store_round(
         &mut self,
         encoded: Result<Option<HeapedElements>, ArrayError>,
+        placed: &mut Vec<(Address, u64)>,
     ) -> Result<Option<Vec<u8>>, ArrayError> {
         let encoded = self.state.agree(encoded)?;
         let comm = Arc::clone(&self.state.comm);
@@ -178,6 +194,7 @@ impl Dataset {
             let address = address.map_err(|error| hdf5_error(&self.state.file, error))?;
             addresses.push((address, len));
         }
+        placed.extend(addresses.iter().filter(|(_, len)| *len > 0));
         let mut descriptors = None;
         let written = match (encoded, addresses.get(comm.rank())) {
             (Some(encoded), Some((address, len))) => {
@@ -190,13 +207,8 @@ impl Dataset {
             }
             _ => Ok(()),
         };
-        let written = self.state.agree(written.map_err(ArrayError::from));
-        if let (Err(_), Some(netcdf4)) = (&written, &mut self.state.netcdf4) {
-            for (address, len) in addresses.into_iter().filter(|(_, len)| *len > 0) {
-                netcdf4.plan.free(address, len);
-            }
-        }
-        written.map(|()| descriptors)
+        self.state.agree(written.map_err(ArrayError::from))?;
+        Ok(descriptors)
     }
 
     /// Keeps independent writes until the next collective call.
@@ -230,18 +242,34 @@ impl Dataset {
         Ok(())
     }
 
+    /// How many independent writes of values of variable length of this rank wait.
+    pub(crate) fn waiting_heap_values(&self) -> u64 {
+        self.state.netcdf4.as_ref().map_or(0, |it| it.deferred_values.len() as u64)
+    }
+
     /// Carries out the independent writes of values of variable length of all ranks. Collective.
     pub(crate) fn flush_heap_values(&mut self) -> Result<(), ArrayError> {
         if !self.has_heap_values() || !self.state.mode.is_writable() {
             return Ok(());
         }
-        let waiting = self.state.netcdf4.as_ref().map_or(0, |it| it.deferred_values.len());
-        let ((), [waiting]) = self.state.agree_with_max(Ok(()), [waiting as u64])?;
-        if waiting == 0 {
-            return Ok(());
+        let own = [self.waiting_heap_values()];
+        let ((), [waiting]) = self.state.agree_with_max(Ok(()), own)?;
+        if waiting > 0 { self.store_waiting_heap_values() } else { Ok(()) }
+    }
+
+    /// The same, if it is known that some rank has such writes. After an error they wait on.
+    /// Collective.
+    pub(crate) fn store_waiting_heap_values(&mut self) -> Result<(), ArrayError> {
+        let Some(netcdf4) = &mut self.state.netcdf4 else { return Ok(()) };
+        let waiting = std::mem::take(&mut netcdf4.deferred_values);
+        let accesses = self.store_heap_values(&waiting);
+        let stored = self.put_collective(accesses);
+        // A rank may not know that another one has failed to write.
+        let stored = self.state.agree(stored);
+        if let (Err(_), Some(netcdf4)) = (&stored, &mut self.state.netcdf4) {
+            netcdf4.deferred_values = waiting;
         }
-        let accesses = self.store_heap_values(Vec::new());
-        self.put_collective(accesses)
+        stored
     }
 
     /// Whether any variable has values of variable length.

@@ -22,10 +22,13 @@ mod owners;
 mod read;
 mod rounds;
 mod settlement;
+mod spilled_bytes;
 mod write;
 
 pub(super) use deferred::DeferredChunks;
 use element_records::ChunkGeometry;
+pub(crate) use message::{Reader, Words, garbled};
+pub(crate) use spilled_bytes::{free_spilled, read_spilled, spill_bytes};
 
 use striate_datatype::{Cursor, Pieces};
 use striate_file::Gather;

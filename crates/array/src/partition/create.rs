@@ -183,7 +183,7 @@ fn create_files(
         group,
         own: Vec::new(),
         independent: std::collections::BTreeMap::new(),
-        deferred: Vec::new(),
+        deferred: super::PieceLog::default(),
         decided: Vec::new(),
         commits: Vec::new(),
         changes: 0,

@@ -86,8 +86,11 @@ impl Dataset {
                 };
                 let range = plan.round_range(&queues[k], round);
                 if bytes.len() as u64 == len(&range) {
-                    partitioned.add_deferred(k, &queues[k], range.clone(), &mut bytes);
-                    all = all.and(unpack(accesses, &queues[k], range, &bytes));
+                    let queue = &queues[k];
+                    let state = &mut self.state;
+                    let added =
+                        partitioned.add_deferred(k, queue, range.clone(), &mut bytes, state);
+                    all = all.and(added).and(unpack(accesses, queue, range, &bytes));
                 } else {
                     all = all.and(Err(no_data(partitioned.delegate(k))));
                 }

@@ -24,13 +24,10 @@ use super::subfiles;
 use super::{IndependentHandle, Partitioned};
 use crate::access::{Access, IoMode};
 use crate::file_state::FileState;
-use crate::format::Header;
 use crate::header_reading::{UnfinishedFile, read_header};
+use crate::netcdf4::CHUNK_CACHE;
 use crate::stream::{ReadStream, WriteStream};
 use crate::{ArrayError, Dataset, OpenMode, Options};
-
-/// Bytes of independent writes that may wait for all ranks.
-const DEFERRED: u64 = 64 << 20;
 
 /// The partitions that have requests.
 fn requested(
@@ -53,7 +50,7 @@ impl Dataset {
         queues: &[RequestQueue<MappedRequest>],
     ) -> Result<(), ArrayError> {
         let buffer = self.options.partitioning.buffer;
-        let limit = self.options.chunk_cache.unwrap_or(DEFERRED);
+        let limit = self.options.chunk_cache.unwrap_or(CHUNK_CACHE);
         for (k, queue) in requested(queues) {
             self.refresh_handle(k)?;
             let Some(partitioned) = self.partitioned.as_deref_mut() else { continue };
@@ -66,7 +63,7 @@ impl Dataset {
                     .partition(|piece| netcdf4.is_some_and(|it| it.has_index(piece.variable)));
                 direct.iter().try_for_each(|piece| handle.check_extent(k, piece))?;
                 handle.data.put_pieces(&direct, IoMode::Independent)?;
-                partitioned.defer(k, waiting.into_iter(), limit)?;
+                partitioned.defer(k, waiting.into_iter(), limit, &mut self.state)?;
             }
         }
         Ok(())
@@ -96,7 +93,7 @@ impl Dataset {
                     }
                 }
                 handle.data.get_pieces(pieces, IoMode::Independent)?;
-                partitioned.add_deferred(k, queue, range.clone(), &mut bytes);
+                partitioned.add_deferred(k, queue, range.clone(), &mut bytes, &mut self.state)?;
                 unpack(accesses, queue, range, &bytes)?;
             }
         }
@@ -118,19 +115,6 @@ impl Dataset {
             old.data.state.file.close()?;
         }
         Ok(())
-    }
-}
-
-/// The error of a rank whose independent writes fill the memory that they may have.
-pub(super) fn too_much_waits(logical: &Header, limit: u64) -> ArrayError {
-    let filtered = logical.variables.iter().find(|it| !it.storage.filters.is_empty());
-    ArrayError::Access {
-        call: "put",
-        variable: filtered.map_or_else(String::new, |it| it.name.clone()),
-        reason: format!(
-            "more than {limit} bytes of independent writes to filtered chunks of partitions wait \
-             for all ranks: call sync, use put_all, or set nc_chunk_cache"
-        ),
     }
 }
 

@@ -81,7 +81,7 @@ pub(crate) fn open(mut state: FileState, options: &Options) -> Result<Dataset, A
         group: group_of(comm.as_ref(), groups)?,
         own: Vec::new(),
         independent: BTreeMap::new(),
-        deferred: Vec::new(),
+        deferred: super::PieceLog::default(),
         decided: DecidedCommit::all_of(&state.header),
         commits: Vec::new(),
         changes: 0,

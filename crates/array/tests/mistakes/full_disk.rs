@@ -269,3 +269,80 @@ fn independent_writes_to_filtered_chunks() {
         assert!(std::fs::metadata(&path).is_ok());
     }
 }
+
+/// The first dimension of what waits.
+const X: u64 = 1 << 10;
+
+/// Strings and pieces of partitions that were written independently wait on when a sync fails.
+#[test]
+fn independent_writes_wait_on_after_a_sync_that_failed() {
+    let test = "full_disk::independent_writes_wait_on_after_a_sync_that_failed";
+    let Some(disk) = small_disk(test) else { return };
+    for count in [1, 2] {
+        let path = disk.join(format!("{count}.nc"));
+        let mut options = Options::default();
+        if count > 1 {
+            options = options.with("nc_partitioning_enabled", "enable").unwrap();
+            options = options.with("nc_num_partitions", &count.to_string()).unwrap();
+        }
+        ranks(2, |comm| {
+            let mut define =
+                striate_array::Dataset::create(&comm, &path, Format::Netcdf4, &options)?;
+            let x = define.dimension("x", X)?;
+            let y = define.dimension("y", 64)?;
+            let texts = define.variable("texts", Type::String, &[x])?;
+            let numbers = define.variable("numbers", Type::Int, &[x, y])?;
+            define.storage(
+                numbers,
+                StorageOptions {
+                    layout: StorageLayout::Chunked(vec![64, 64]),
+                    filters: vec![ChunkFilter::Fletcher32],
+                    ..StorageOptions::default()
+                },
+            )?;
+            let mut data = define.end()?;
+            data.sync()?;
+            if comm.rank() == 0 {
+                use_up(&disk, 60 << 10);
+            }
+            comm.barrier()?;
+            let half = Slab::new(&[comm.rank() as u64 * X / 2], &[X / 2]);
+            let text: Vec<String> = (0..X).map(|number| format!("{number} ").repeat(20)).collect();
+            let own = |rank: usize| rank * X as usize / 2..(rank + 1) * X as usize / 2;
+            data.put_strings(texts, &half, &text[own(comm.rank())])?;
+            // In partitions of the own group and of the other one.
+            let rows = Slab::new(&[comm.rank() as u64 * 32, 0], &[8, 64]).stride(&[64, 1]);
+            data.put(numbers, &rows, &vec![7; 8 * 64])?;
+            for _ in 0..2 {
+                assert_full(&message(data.sync()));
+            }
+            // The rank sees what it wrote.
+            assert_eq!(data.strings(texts, &half)?, text[own(comm.rank())]);
+            if count == 1 || comm.rank() == 0 {
+                let mut found = vec![0; 8 * 64];
+                data.get(numbers, &rows, &mut found)?;
+                assert!(found.iter().all(|&one| one == 7));
+            }
+            comm.barrier()?;
+            if comm.rank() == 0 {
+                std::fs::remove_file(disk.join("ballast")).unwrap();
+            }
+            comm.barrier()?;
+            data.sync()?;
+            assert_eq!(data.strings(texts, &Slab::all())?, text);
+            let mut found = vec![0; (X * 64) as usize];
+            data.get_all(numbers, &Slab::all(), &mut found)?;
+            for (at, &one) in found.iter().enumerate() {
+                let row = at as u64 / 64;
+                let is_written = row.is_multiple_of(32) && row < 512;
+                assert_eq!(one, if is_written { 7 } else { 0 }, "row {row}");
+            }
+            data.close()
+        });
+        for file in std::fs::read_dir(&disk).unwrap() {
+            let file = file.unwrap().path();
+            if file.is_dir() { std::fs::remove_dir_all(file) } else { std::fs::remove_file(file) }
+                .unwrap();
+        }
+    }
+}

@@ -411,3 +411,87 @@ fn strings_and_types_of_users_stay_in_the_master() {
         Ok(())
     });
 }
+
+/// Independent writes to filtered chunks of partitions, in partitions of the own group and of
+/// others, are more than may wait in memory. What waits in the file goes with the next sync.
+#[test]
+fn independent_writes_beyond_the_cache() {
+    const ROWS: u64 = 48;
+    const COLUMNS: u64 = 40;
+    for (count, parts, cache) in [(1, 2, "1"), (2, 2, "300"), (3, 2, "20000"), (4, 5, "2000")] {
+        let (_directory, path) = temporary_dataset();
+        let lengths = ranks(count, |comm| {
+            let options = divided(parts).with("nc_chunk_cache", cache)?;
+            let mut define = Dataset::create(&comm, &path, Format::Netcdf4, &options)?;
+            let time = define.unlimited("time")?;
+            let y = define.dimension("y", ROWS)?;
+            let x = define.dimension("x", COLUMNS)?;
+            let packed = define.variable("packed", Type::Int, &[y, x])?;
+            define.storage(packed, chunks(&[5, 7], &PACKED, ByteOrder::Little))?;
+            let grown = define.variable("grown", Type::Int, &[time, y])?;
+            define.storage(grown, chunks(&[2, 9], &PACKED, ByteOrder::Big))?;
+            let mut data = define.end()?;
+            let (rank, size) = (comm.rank() as u64, comm.size() as u64);
+            let mut lengths = Vec::new();
+            for round in 0..6 {
+                // Every rank has columns in all chunks of all partitions.
+                for column in (rank..COLUMNS).step_by(comm.size()) {
+                    for (half, count) in [(0, 20), (20, ROWS - 20)] {
+                        let slab = Slab::new(&[half, column], &[count, 1]);
+                        let values: Vec<i32> = (half..half + count)
+                            .map(|row| (round * 1_000_000 + row * 1000 + column) as i32)
+                            .collect();
+                        data.put(packed, &slab, &values)?;
+                    }
+                    if column % 9 == 0 {
+                        let mut found = vec![0; ROWS as usize];
+                        data.get(packed, &Slab::new(&[0, column], &[ROWS, 1]), &mut found)?;
+                        let due =
+                            (0..ROWS).map(|row| (round * 1_000_000 + row * 1000 + column) as i32);
+                        assert!(found.into_iter().eq(due), "its own writes");
+                    }
+                }
+                if round == 2 {
+                    // Growth takes space while pieces wait in the file.
+                    data.grow_dimension(time, 4)?;
+                }
+                if round == 4 {
+                    let (start, end) = (ROWS * rank / size, ROWS * (rank + 1) / size);
+                    let own = Slab::new(&[0, start], &[4, end - start]);
+                    data.put(grown, &own, &vec![9; 4 * (end - start) as usize])?;
+                }
+                data.sync()?;
+                lengths.push(std::fs::metadata(&path).map_or(0, |it| it.len()));
+                let mut found = vec![0; (ROWS * COLUMNS) as usize];
+                data.get_all(packed, &Slab::all(), &mut found)?;
+                for (at, found) in found.iter().enumerate() {
+                    let (row, column) = (at as u64 / COLUMNS, at as u64 % COLUMNS);
+                    assert_eq!(
+                        *found,
+                        (round * 1_000_000 + row * 1000 + column) as i32,
+                        "{row} {column}"
+                    );
+                }
+            }
+            let mut found = vec![0; (4 * ROWS) as usize];
+            data.get_all(grown, &Slab::all(), &mut found)?;
+            assert!(found.iter().all(|&one| one == 9), "{found:?}");
+            data.close()?;
+            Ok(lengths)
+        });
+        // What waited in the file of the master is not part of it.
+        let longest = lengths.iter().flatten().max().unwrap();
+        assert!(*longest < 100_000, "{lengths:?}");
+        ranks(2, |comm| {
+            let mut data = open(&comm, &path, OpenMode::ReadOnly);
+            let packed = data.variable("packed")?;
+            let Values::Int(found) = data.values(packed, &Slab::all())? else {
+                panic!("no numbers")
+            };
+            let due = (0..ROWS * COLUMNS)
+                .map(|at| (5_000_000 + at / COLUMNS * 1000 + at % COLUMNS) as i32);
+            assert!(found.into_iter().eq(due));
+            data.close()
+        });
+    }
+}

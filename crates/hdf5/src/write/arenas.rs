@@ -58,6 +58,11 @@ impl ArenaSpace {
         (self.arenas, self.rank) = (Some(arenas), rank);
     }
 
+    /// Whether it has free blocks that the other ranks do not know.
+    pub fn has_free(&self) -> bool {
+        self.free.blocks().next().is_some()
+    }
+
     /// Takes a block at a multiple of `boundary`, no larger than an arena; claims an arena if there
     /// is no room. `None` if arenas have no place.
     pub fn take(&mut self, boundary: u64, bytes: u64) -> Result<Option<u64>> {

@@ -70,9 +70,10 @@ impl WholeChunk {
 }
 
 impl DeferredChunks {
-    /// How many chunks wait; at least one if the rank has taken space.
+    /// How many chunks wait; at least one if the rank has taken space, or kept some.
     pub(super) fn count(&self) -> u64 {
-        (self.chunks.len() as u64).max(u64::from(self.has_arenas()))
+        let has_space = self.has_arenas() || self.space.has_free();
+        (self.chunks.len() as u64).max(u64::from(has_space))
     }
 
     /// Whether the rank has taken space of which the others do not know.

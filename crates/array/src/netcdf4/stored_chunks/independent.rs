@@ -16,6 +16,7 @@ use super::element_records::{ElementMask, apply, masked, push_slab};
 use super::encode::ChunkEncoder;
 use super::filter_threads::{FilterThreads, bytes_at_a_time};
 use super::message::Words;
+use super::spilled_bytes::place_arenas;
 use super::{covers, cut_off, decode, in_chunk, places};
 use crate::access::Access;
 use crate::file_state::FileState;
@@ -171,16 +172,9 @@ impl Dataset {
 
 /// Writes all that waits in memory to the rank's arenas. After an error it still waits in memory.
 fn spill(state: &mut FileState) -> Result<(), ArrayError> {
-    let (rank, ranks) = (state.comm.rank() as u64, state.comm.size() as u64);
+    place_arenas(state)?;
     let Some(netcdf4) = &mut state.netcdf4 else { return Ok(()) };
     let failed = |error| hdf5_error(&state.file, error);
-    if !netcdf4.deferred.has_arenas() {
-        let arenas = netcdf4.plan.arenas(netcdf4.arena_bytes(), ranks).map_err(failed)?;
-        netcdf4.deferred.space.place(arenas, rank);
-        for (address, bytes) in netcdf4.plan.free_share(rank, ranks) {
-            netcdf4.deferred.space.free(address, bytes);
-        }
-    }
     let mut taken: Vec<(u64, u64)> = Vec::new();
     let placed = places_of(netcdf4, &mut taken).map_err(failed);
     // The blocks are written where they are.

@@ -52,15 +52,22 @@ impl Dataset {
     pub(crate) fn flush_deferred(&mut self) -> Result<(), ArrayError> {
         self.flush_deferred_pieces()?;
         let Some(netcdf4) = &self.state.netcdf4 else { return Ok(()) };
-        if !netcdf4.has_stored_chunks() || !self.state.mode.is_writable() {
+        let may_wait = netcdf4.has_stored_chunks() || self.partitioned.is_some();
+        if !may_wait || !self.state.mode.is_writable() {
             return Ok(());
         }
         let ((), [waiting]) = self.state.agree_with_max(Ok(()), [self.deferred_chunks()])?;
-        if waiting > 0 { self.settle() } else { Ok(()) }
+        if waiting > 0 { self.settle_chunks() } else { Ok(()) }
     }
 
     /// The same, if it is known that some rank has such writes. Collective.
     pub(crate) fn settle(&mut self) -> Result<(), ArrayError> {
+        // They may be in arenas, which are to be free when the file gets longer.
+        self.flush_deferred_pieces()?;
+        self.settle_chunks()
+    }
+
+    fn settle_chunks(&mut self) -> Result<(), ArrayError> {
         let mut threads = self.filter_threads();
         let merged = self.merge_changed_wholes(&mut threads);
         let arenas = self.exchange_arenas(merged)?;
