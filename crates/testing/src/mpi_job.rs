@@ -1,18 +1,32 @@
 //! Jobs of ranks that tests start under `mpiexec`, and how they end.
 //!
 //! `MPICC` picks the MPI when a crate is built; the launcher that belongs to it is chosen here.
+//!
+//! With `STRIATE_LAB_RANKS=2,1` the ranks are on nodes of a lab, two on the first, one on the
+//! second, and so on; each test program has its own lab. Nodes have their own `/tmp`, so `TMPDIR`
+//! must then be elsewhere.
 
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use striate_comm::mpi;
+use striate_lab::{Lab, LabSettings, Link, Mpi, RanksOfNode, Rate};
 
 /// A job that lasts longer hangs: on a busy machine ranks that poll get little of the cores.
 pub const LIMIT: Duration = Duration::from_secs(300);
+
+/// Says how many ranks each node of a lab takes.
+const LAB_RANKS: &str = "STRIATE_LAB_RANKS";
+
+/// The rate of links: a job of a test moves little, and the cores are idle enough.
+const LAB_RATE: Rate = Rate::mbit(200);
+
+/// The most nodes that a job has.
+const LAB_NODES: usize = 4;
 
 /// One job at a time: two that poll on the same cores would crawl.
 static MACHINE: Mutex<()> = Mutex::new(());
@@ -35,8 +49,24 @@ pub fn ranks() -> usize {
     if is_openmpi() { 4 } else { 2 }
 }
 
+/// The lab of this test program, if it is to use one. It ends with the program.
+pub fn lab() -> Option<(&'static Lab, Vec<usize>)> {
+    static LAB: OnceLock<Lab> = OnceLock::new();
+    let ranks = std::env::var(LAB_RANKS).ok()?;
+    let ranks = ranks.split(',').map(|ranks| ranks.parse().expect("a number of ranks")).collect();
+    let private = std::env::temp_dir().starts_with("/tmp");
+    assert!(!private, "nodes have their own /tmp: set TMPDIR");
+    let settings = LabSettings::new(LAB_NODES, Link::both(LAB_RATE));
+    Some((LAB.get_or_init(|| Lab::up(&settings).expect("a lab")), ranks))
+}
+
 /// The launcher; the program and its arguments are still to come.
 pub fn mpiexec(ranks: usize) -> Command {
+    if let Some((lab, of_each)) = lab() {
+        let mpi = if is_openmpi() { Mpi::OpenMpi } else { Mpi::Mpich };
+        let placed = RanksOfNode::repeat(ranks, &of_each, lab.nodes().len());
+        return lab.mpiexec(mpi, &placed).expect("a job in a lab");
+    }
     let (name, arguments): (_, &[_]) = if is_openmpi() {
         ("mpiexec.openmpi", &["--oversubscribe", "--allow-run-as-root"])
     } else {

@@ -13,6 +13,7 @@ mod document;
 mod error;
 mod fs;
 mod fsck;
+mod lab;
 mod mount;
 mod nc;
 mod number;
@@ -82,6 +83,7 @@ enum Command {
     Fsck(fsck::FsckArgs),
     Nc(nc::NcArgs),
     Probe(probe::ProbeArgs),
+    Lab(lab::LabArgs),
     Run(run::RunArgs),
     Mount(mount::MountArgs),
     Umount(mount::umount::UmountArgs),
@@ -119,6 +121,10 @@ fn main() -> ExitCode {
         // It ends as the program that it runs.
         Command::Run(args) => {
             return run::run(args, cli.json).unwrap_or_else(|error| error.report());
+        }
+        // Likewise, if it runs one.
+        Command::Lab(args) => {
+            return lab::run(args, cli.json).unwrap_or_else(|error| error.report());
         }
         Command::Mount(args) => mount::run(args, cli.json),
         Command::Umount(args) => mount::umount::run(args, cli.json),

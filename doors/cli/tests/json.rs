@@ -37,7 +37,11 @@ enum Printed {
 }
 use Printed::{Document, DocumentOnStderr, Lines, Refused};
 
-/// A call of each subcommand, in an order in which they succeed; `URL` is that of servers.
+/// Set by `./test --no-lab`: nodes of namespaces cannot be built here.
+const NO_LAB: &str = "STRIATE_NO_LAB";
+
+/// A call of each subcommand, in an order in which they succeed; `URL` is that of servers, `LAB` is
+/// the name of a lab.
 const CALLS: &[(&str, Printed)] = &[
     ("describe vector(3,2,stride=4)", Document),
     ("quickstart --edge 8 --dir scratch", Document),
@@ -97,6 +101,13 @@ const CALLS: &[(&str, Printed)] = &[
     ("nc mv b.nc c.nc", Document),
     ("nc rm c.nc", Document),
     ("probe scratch --size 4KiB", Document),
+    ("lab up --nodes 2 --name LAB", Document),
+    ("lab status LAB", Document),
+    ("lab link n2 --lab LAB --cut", Document),
+    ("lab kill n2 --lab LAB", Document),
+    ("lab start n2 --lab LAB", Document),
+    ("lab run --lab LAB -- true", DocumentOnStderr),
+    ("lab down LAB", Document),
     ("run --trace traces -- cp small copied", DocumentOnStderr),
     ("trace show traces", Lines),
     ("trace stats traces", Document),
@@ -256,8 +267,10 @@ fn every_subcommand_prints_json_or_refuses_it() {
         };
         assert!(CALLS.iter().any(|call| has_entry(&call)), "no call of 'striate {leaf}' is tested");
     }
-    for &(words, printed) in CALLS {
-        let line = words.replace("URL", &servers.url());
+    let lab = format!("json-{}", std::process::id());
+    let has_labs = std::env::var_os(NO_LAB).is_none();
+    for &(words, printed) in CALLS.iter().filter(|(words, _)| has_labs || !words.contains("LAB")) {
+        let line = words.replace("URL", &servers.url()).replace("LAB", &lab);
         let mut words: Vec<&str> = line.split(' ').collect();
         words.insert(words.iter().position(|word| *word == "--").unwrap_or(words.len()), "--json");
         let output = called(&words, directory.path());
