@@ -8,8 +8,8 @@
 use std::io::{self, IoSliceMut, Read, Write};
 
 use striate_wire::{
-    Connection, Descriptions, Failure, FrameKind, Header, Identity, Key, Message, Reply, Request,
-    TypeId, WireError, greet, welcome,
+    Connection, Descriptions, Failure, FrameKind, Header, Identity, Instance, Key, Message, Reply,
+    Request, Session, StartId, TypeId, WireError, greet, welcome,
 };
 
 /// Bytes as a header, as they are and with the fields right that a sender computes.
@@ -17,7 +17,7 @@ pub fn frame(bytes: &[u8]) {
     let Some(header) = bytes.first_chunk::<{ Header::LEN }>() else { return };
     check_header(header);
     let mut header = *header;
-    header[..5].copy_from_slice(b"STRI\x01");
+    header[..5].copy_from_slice(b"STRI\x02");
     let crc = striate_wire::checksum(&header[..24]);
     header[24..].copy_from_slice(&crc.to_le_bytes());
     check_header(&header);
@@ -81,11 +81,11 @@ pub fn reply(bytes: &[u8]) {
 /// Bytes as all that the other side says in a handshake. No handshake succeeds without the key.
 pub fn handshake(bytes: &[u8]) {
     let key = Key::from_bytes(b"a key that cannot be guessed").expect("it is long enough");
-    let identity = Identity([7; 16]);
+    let instance = Instance { identity: Identity([7; 16]), start: StartId(1) };
     for bytes in [bytes, &framed(bytes)] {
         for key in [None, Some(&key)] {
-            let client = greet(&mut Connection::new(Fed(bytes)), key);
-            let server = welcome(&mut Connection::new(Fed(bytes)), key, identity);
+            let client = greet(&mut Connection::new(Fed(bytes)), key, &Session::default());
+            let server = welcome(&mut Connection::new(Fed(bytes)), key, instance);
             assert!(key.is_none() || client.is_err() && server.is_err());
             for error in [client.err(), server.err()].into_iter().flatten() {
                 assert!(!error.to_string().is_empty());

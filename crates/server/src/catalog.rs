@@ -23,7 +23,7 @@ mod open;
 mod reserve;
 mod tables;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Bound;
 use std::path::Path;
@@ -37,8 +37,9 @@ pub use error::CatalogError;
 use extent::Extent;
 pub use name::{NameError, check_name};
 use reserve::Reserve;
+use striate_wire::Identity;
 pub use tables::FileRecord;
-use tables::{DEAD, IDS, NAMES, SERVERS, Tables};
+use tables::{DEAD, IDS, NAMES, SERVERS, STORAGE, Tables};
 
 /// The metadata catalogue. Readers and one writer at a time may share it.
 ///
@@ -162,6 +163,8 @@ impl Catalog {
                 size: 0,
                 created_ms: now_ms,
                 modified_ms: now_ms,
+                truncations: 0,
+                lens: Vec::new(),
             };
             tables.names.insert(&*name, &*record.encode())?;
             tables.ids.insert(record.file, &*name)?;
@@ -274,19 +277,111 @@ impl Catalog {
         Ok((records, false))
     }
 
+    /// The name and the record of a file.
+    pub fn describe(&self, file: u64) -> Result<(String, FileRecord), CatalogError> {
+        let reading = self.database.begin_read()?;
+        let (names, ids) = (reading.open_table(NAMES)?, reading.open_table(IDS)?);
+        let name = ids.get(file)?.ok_or(CatalogError::UnknownFile { file })?.value().to_owned();
+        let record = self.find(&names, &name)?.filter(|record| record.file == file);
+        let record = record.ok_or_else(|| self.misled(file, &name))?;
+        Ok((name, record))
+    }
+
     /// Notes the size a file has now.
     pub fn record(&self, file: u64, size: u64, now_ms: u64) -> Result<(), CatalogError> {
+        self.record_objects(file, size, 0, &[], now_ms)
+    }
+
+    /// As [`Catalog::record`], and notes how long the objects are at least, unless the file was
+    /// made shorter since that was found out.
+    pub fn record_objects(
+        &self,
+        file: u64,
+        size: u64,
+        truncations: u64,
+        lens: &[u64],
+        now_ms: u64,
+    ) -> Result<(), CatalogError> {
+        self.revise(file, |record| {
+            if record.truncations == truncations && lens.len() == record.servers.len() {
+                record.lens.resize(lens.len(), 0);
+                // Others may have found out more since.
+                for (known, &len) in record.lens.iter_mut().zip(lens) {
+                    *known = len.max(*known);
+                }
+            }
+            (record.size, record.modified_ms) = (size, now_ms);
+        })
+        .map(drop)
+    }
+
+    /// Notes that a file is about to be made shorter, before its objects are. Returns its name and
+    /// what is known of it from now on.
+    pub fn shorten(&self, file: u64, lens: &[u64]) -> Result<(String, FileRecord), CatalogError> {
+        self.revise(file, |record| {
+            record.truncations += 1;
+            for (known, &len) in record.lens.iter_mut().zip(lens) {
+                *known = len.min(*known);
+            }
+        })
+    }
+
+    fn revise(
+        &self,
+        file: u64,
+        change: impl FnOnce(&mut FileRecord),
+    ) -> Result<(String, FileRecord), CatalogError> {
         self.change(Purpose::Remove, |tables| {
             let name = tables.ids.get(file)?.ok_or(CatalogError::UnknownFile { file })?;
-            let name = name.value();
-            let record = self.find(&tables.names, name)?.filter(|record| record.file == file);
-            let record = record.ok_or_else(|| {
-                self.damaged(format!("the id {file} leads to {name:?}, which is not that file"))
-            })?;
-            let record = FileRecord { size, modified_ms: now_ms, ..record };
-            tables.names.insert(name, &*record.encode())?;
-            Ok(Changed(()))
+            let name = name.value().to_owned();
+            let record = self.find(&tables.names, &name)?.filter(|record| record.file == file);
+            let mut record = record.ok_or_else(|| self.misled(file, &name))?;
+            change(&mut record);
+            tables.names.insert(&*name, &*record.encode())?;
+            Ok(Changed((name, record)))
         })
+    }
+
+    fn misled(&self, file: u64, name: &str) -> CatalogError {
+        self.damaged(format!("the id {file} leads to {name:?}, which is not that file"))
+    }
+
+    /// Notes which storage a server has. Unless `replace`, it is an error if it has another one.
+    pub fn enrol(
+        &self,
+        server: u32,
+        identity: Identity,
+        replace: bool,
+    ) -> Result<(), CatalogError> {
+        self.change(Purpose::Remove, |tables| {
+            let known = tables.storage.get(server)?.map(|known| Identity(known.value()));
+            match known {
+                Some(known) if known == identity => Ok(Unchanged(())),
+                Some(known) if !replace => {
+                    Err(CatalogError::OtherStorage { server, known, found: identity })
+                }
+                _ => {
+                    tables.storage.insert(server, identity.0)?;
+                    Ok(Changed(()))
+                }
+            }
+        })
+    }
+
+    /// The storage of each server that has one, by the server's index.
+    pub fn storage(&self) -> Result<BTreeMap<u32, Identity>, CatalogError> {
+        let reading = self.database.begin_read()?;
+        let storage = match reading.open_table(STORAGE) {
+            // A catalogue of an earlier format, which only a check opens without a change.
+            Err(redb::TableError::TableDoesNotExist(_)) => return Ok(BTreeMap::new()),
+            opened => opened?,
+        };
+        let mut known = BTreeMap::new();
+        for entry in storage.iter()? {
+            let (server, identity) = entry?;
+            known.insert(server.value(), Identity(identity.value()));
+        }
+        Ok(known)
     }
 
     /// Sets the addresses of all servers. A server may get another address, but its index stays:
@@ -309,6 +404,7 @@ impl Catalog {
                 }
             }
             tables.servers.retain(|_, _| false)?;
+            tables.storage.retain(|server, _| server < asked)?;
             for (index, address) in (0..).zip(addresses) {
                 tables.servers.insert(index, &**address)?;
             }

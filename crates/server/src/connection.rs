@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use striate_wire::{
-    Connection, Failure, FailureCode, Malformed, Message, Request, Transport, WireError, welcome_if,
+    Connection, Failure, FailureCode, Malformed, Message, Request, Session, Transport, WireError,
+    welcome_if,
 };
 
 use crate::deadline::{ConnectionControl, TimedStream};
@@ -39,7 +40,7 @@ pub(crate) fn serve(
         id: 0,
     };
     let mut refused = false;
-    let admit = || entry.admit().inspect_err(|_| refused = true);
+    let admit = |session: &Session| entry.admit(session).inspect_err(|_| refused = true);
     if let Err(error) = client.shake_hands(admit) {
         if refused {
             // No fault of the client.
@@ -66,10 +67,10 @@ struct ClientConnection<'s> {
 impl ClientConnection<'_> {
     fn shake_hands(
         &mut self,
-        admit: impl FnOnce() -> Result<(), Failure>,
+        admit: impl FnOnce(&Session) -> Result<(), Failure>,
     ) -> Result<(), WireError> {
-        let identity = self.server.directory.identity;
-        welcome_if(&mut self.connection, self.server.key.as_ref(), identity, admit)
+        let instance = self.server.instance();
+        welcome_if(&mut self.connection, self.server.key.as_ref(), instance, admit)
     }
 
     fn serve_requests(&mut self) -> Result<(), WireError> {
@@ -87,6 +88,7 @@ impl ClientConnection<'_> {
                 let expected = "a request";
                 return Err(Malformed::Unexpected { expected, found: header.kind }.into());
             };
+            self.refuse_if_superseded()?;
             self.server.statistics.requests.add(1);
             if let Err(failure) = self.server.refuse_if_draining() {
                 self.send_failure(&failure)?;
@@ -101,11 +103,11 @@ impl ClientConnection<'_> {
         let engine = &self.server.engine;
         match request {
             Request::Read { access } => {
-                self.hold_back();
+                self.hold_back()?;
                 engine.read(&mut self.connection, self.id, &access)
             }
             Request::Write { access } => {
-                self.hold_back();
+                self.hold_back()?;
                 engine.write(&mut self.connection, self.id, &access)
             }
             Request::Define { id, encoding } => match engine.descriptions.define(id, &encoding) {
@@ -129,11 +131,18 @@ impl ClientConnection<'_> {
         }
     }
 
-    fn hold_back(&self) {
+    fn hold_back(&self) -> Result<(), WireError> {
         let delay = self.server.settings.delay;
         if !delay.is_zero() {
             std::thread::sleep(delay);
+            self.refuse_if_superseded()?;
         }
+        Ok(())
+    }
+
+    /// Nothing is carried out that the client has given up.
+    fn refuse_if_superseded(&self) -> Result<(), WireError> {
+        if self.control.is_superseded() { Err(WireError::Closed) } else { Ok(()) }
     }
 
     fn send_failure(&mut self, failure: &Failure) -> Result<(), WireError> {
@@ -160,6 +169,11 @@ impl ClientConnection<'_> {
             WireError::Io(error) if error.kind() == ErrorKind::InvalidData => {
                 self.server.statistics.bad_frames.add(1);
                 self.log_offence("bad bytes", error);
+            }
+            WireError::Io(error) if error.kind() == ErrorKind::TimedOut => {
+                self.log_offence("too slow", error);
+                let _ = self.send_failure(&Failure::new(FailureCode::Busy, error.to_string()));
+                self.connection.stream().close_gently();
             }
             WireError::Closed => tracing::debug!("closed"),
             error if draining => tracing::debug!(%error, "ended while the server stops"),

@@ -5,7 +5,8 @@
 //! thread for all connections closes those that are late. Time-outs of the sockets would not do:
 //! they restart with every byte, invisibly under TLS, and cost a system call each time.
 //!
-//! Only time in which the server waits for the client counts; its own delays do not count.
+//! What counts is progress: a link may be as slow as [`PROGRESS`] bytes in the time that a frame may
+//! pause. Only time in which the server waits for the client counts; its own delays do not count.
 
 use std::cell::Cell;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
@@ -21,6 +22,13 @@ use crate::settings::Limits;
 /// How long a connection that ends for a reason is held open for the client to read it.
 const LINGER: Duration = Duration::from_secs(1);
 
+/// Bytes of a frame that must come within the time that a frame may pause: few enough for any link
+/// that is of use, too many for a client that sends a byte at a time.
+const PROGRESS: usize = 4096;
+
+/// After how long a write returns with what was taken so far, which is how its progress is seen.
+pub(crate) const WRITE_STEP: Duration = Duration::from_secs(1);
+
 /// No deadline.
 const NEVER: u64 = u64::MAX;
 
@@ -35,8 +43,12 @@ pub(crate) struct ConnectionControl {
     deadline: AtomicU64,
     /// Whether the client owes nothing and is owed nothing.
     idle: AtomicBool,
+    /// Whether the server waits for something to come, rather than for something to be taken.
+    reading: AtomicBool,
     /// Whether it was cut because it was late.
     late: AtomicBool,
+    /// Whether its client has given it up for another connection.
+    superseded: AtomicBool,
 }
 
 impl ConnectionControl {
@@ -47,7 +59,9 @@ impl ConnectionControl {
             since: Instant::now(),
             deadline: AtomicU64::new(NEVER),
             idle: AtomicBool::new(false),
+            reading: AtomicBool::new(false),
             late: AtomicBool::new(false),
+            superseded: AtomicBool::new(false),
         })
     }
 
@@ -60,8 +74,24 @@ impl ConnectionControl {
     pub(crate) fn check(&self, now: Instant) {
         if (now - self.since).as_millis() as u64 > self.deadline.load(SeqCst) {
             self.late.store(true, SeqCst);
-            self.cut();
+            if self.reading.load(SeqCst) {
+                // The client can still be told why.
+                self.stop_reading();
+            } else {
+                self.cut();
+            }
         }
+    }
+
+    /// Ends the connection: its client has given it up.
+    pub(crate) fn supersede(&self) {
+        self.superseded.store(true, SeqCst);
+        self.cut();
+    }
+
+    /// Whether its client has given it up.
+    pub(crate) fn is_superseded(&self) -> bool {
+        self.superseded.load(SeqCst)
     }
 
     /// Ends the wait for a request, if the connection is in one.
@@ -103,8 +133,21 @@ pub(crate) struct TimedStream {
     stall_time: Duration,
     phase: Cell<Phase>,
     frames: Frames,
-    /// How long the rest of the current frame was waited for so far.
+    /// How long the current frame was waited for since it last made progress.
     waited: Duration,
+    /// Bytes of it that came since.
+    progress: usize,
+    /// What was waited for last.
+    awaited: Cell<Awaited>,
+}
+
+/// What a client may be late with.
+#[derive(Clone, Copy, Debug)]
+enum Awaited {
+    Handshake,
+    Frame,
+    Data,
+    Taking,
 }
 
 impl TimedStream {
@@ -123,6 +166,8 @@ impl TimedStream {
             phase: Cell::new(phase),
             frames: Frames::default(),
             waited: Duration::ZERO,
+            progress: 0,
+            awaited: Cell::new(Awaited::Handshake),
         }
     }
 
@@ -160,13 +205,15 @@ impl TimedStream {
         self.control.set_deadline(None);
     }
 
-    /// Until when the client must send something.
-    fn deadline(&self, now: Instant) -> Option<Instant> {
+    /// Until when the client must send something, and what.
+    fn deadline(&self, now: Instant) -> (Option<Instant>, Awaited) {
         match self.phase.get() {
-            Phase::Until(then) => Some(then),
-            _ if self.frames.inside() => Some(now + self.frame_time.saturating_sub(self.waited)),
-            Phase::Idle => None,
-            Phase::Request => Some(now + self.stall_time),
+            Phase::Until(then) => (Some(then), Awaited::Handshake),
+            _ if self.frames.inside() => {
+                (Some(now + self.frame_time.saturating_sub(self.waited)), Awaited::Frame)
+            }
+            Phase::Idle => (None, Awaited::Data),
+            Phase::Request => (Some(now + self.stall_time), Awaited::Data),
         }
     }
 
@@ -175,9 +222,13 @@ impl TimedStream {
         read: impl FnOnce(&mut Transport) -> io::Result<usize>,
     ) -> io::Result<usize> {
         let start = Instant::now();
-        self.control.set_deadline(self.deadline(start));
+        let (deadline, awaited) = self.deadline(start);
+        self.awaited.set(awaited);
+        self.control.reading.store(true, SeqCst);
+        self.control.set_deadline(deadline);
         let result = read(&mut self.transport);
         self.control.set_deadline(None);
+        self.control.reading.store(false, SeqCst);
         self.waited =
             if self.frames.inside() { self.waited + start.elapsed() } else { Duration::ZERO };
         self.unless_late(result)
@@ -185,20 +236,54 @@ impl TimedStream {
 
     fn send(
         &mut self,
-        write: impl FnOnce(&mut Transport) -> io::Result<usize>,
+        mut write: impl FnMut(&mut Transport) -> io::Result<usize>,
     ) -> io::Result<usize> {
-        self.control.set_deadline(Some(match self.phase.get() {
-            Phase::Until(then) => then,
-            _ => Instant::now() + self.stall_time,
-        }));
-        let result = write(&mut self.transport);
+        let (deadline, awaited) = match self.phase.get() {
+            Phase::Until(then) => (then, Awaited::Handshake),
+            _ => (Instant::now() + self.stall_time, Awaited::Taking),
+        };
+        self.awaited.set(awaited);
+        self.control.set_deadline(Some(deadline));
+        let result = loop {
+            match write(&mut self.transport) {
+                // Nothing was taken for a step, and there is still time.
+                Err(error) if error.kind() == ErrorKind::WouldBlock && !self.has_ended() => {}
+                result => break result,
+            }
+        };
         self.control.set_deadline(None);
         self.unless_late(result)
     }
 
+    fn has_ended(&self) -> bool {
+        self.control.late.load(SeqCst) || self.control.is_superseded()
+    }
+
+    /// What the client was too slow with, for the log and for the client.
+    fn slowness(&self) -> String {
+        match self.awaited.get() {
+            Awaited::Handshake => "the handshake took too long (handshake_time)".to_owned(),
+            Awaited::Frame => format!(
+                "fewer than {PROGRESS} bytes of a frame came in {:?} (frame_time): the client or \
+                 the link to it is too slow",
+                self.frame_time
+            ),
+            Awaited::Data => {
+                format!("data that is due did not come for {:?} (stall_time)", self.stall_time)
+            }
+            Awaited::Taking => {
+                format!("the client took nothing for {:?} (stall_time)", self.stall_time)
+            }
+        }
+    }
+
     fn unless_late(&self, result: io::Result<usize>) -> io::Result<usize> {
         if self.control.late.load(SeqCst) {
-            return Err(io::Error::new(ErrorKind::TimedOut, "the client took too long"));
+            return Err(io::Error::new(ErrorKind::TimedOut, self.slowness()));
+        }
+        if self.control.is_superseded() {
+            // What was received may still be read from a socket that was cut.
+            return Err(io::Error::new(ErrorKind::ConnectionAborted, "the client gave it up"));
         }
         result
     }
@@ -206,8 +291,10 @@ impl TimedStream {
     fn received(&mut self, bytes: &[u8]) {
         if !bytes.is_empty() {
             self.control.idle.store(false, SeqCst);
-            if self.frames.pass(bytes) {
+            self.progress += bytes.len();
+            if self.frames.pass(bytes) || self.progress >= PROGRESS {
                 self.waited = Duration::ZERO;
+                self.progress = 0;
             }
         }
     }

@@ -4,6 +4,7 @@
 //! | -------------- | ---------------------------------------------------- |
 //! | `format`       | the version of this layout, as a number              |
 //! | `identity`     | which server this is: 16 random bytes in hexadecimal |
+//! | `stopped`      | the start that ended in order, with all made durable |
 //! | `objects/`     | the server's parts of files                          |
 //! | `catalog.redb` | the names of files, if the server keeps them         |
 //!
@@ -12,10 +13,10 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use striate_wire::Identity;
+use striate_wire::{Identity, StartId};
 
 use crate::error::ServerError;
 
@@ -53,6 +54,45 @@ impl DataDirectory {
         make_private(path)?;
         let identity = identity(path)?;
         Ok(Self { path: path.to_owned(), identity, _lock: lock })
+    }
+}
+
+/// The name of the file that says that the last start ended in order.
+const STOPPED: &str = "stopped";
+
+/// The last start, if it ended in order.
+impl DataDirectory {
+    /// Which start that was. It is said once: the file is gone, durably, before anything is served.
+    pub(crate) fn take_stopped(&self) -> Result<Option<StartId>, ServerError> {
+        let path = self.path.join(STOPPED);
+        let Some(text) = read(&path)? else { return Ok(None) };
+        let remove = || {
+            let inode = fs::metadata(&path)?.ino();
+            fs::remove_file(&path)?;
+            File::open(&self.path)?.sync_all()?;
+            Ok(inode)
+        };
+        let inode: u64 = remove().map_err(ServerError::system("remove", &path))?;
+        // Anything else is as good as none: a new start is always right.
+        let Some((start, of)) = text.trim_end().split_once(' ') else { return Ok(None) };
+        let same = of.parse() == Ok(inode);
+        Ok(u64::from_str_radix(start, 16).ok().filter(|_| same).map(StartId))
+    }
+
+    /// Says that all that this start acknowledged is durable, and that it serves no more.
+    pub(crate) fn note_stopped(&self, start: StartId) -> Result<(), ServerError> {
+        // A copy of the directory is another storage, which may be older than what the start
+        // acknowledged after the copy was made: it has another inode.
+        let place = self.path.join(STOPPED);
+        let write = || {
+            let mut options = OpenOptions::new();
+            options.write(true).create(true).truncate(true).mode(PRIVATE_FILE);
+            let mut file = options.open(&place)?;
+            writeln!(file, "{start} {}", file.metadata()?.ino())?;
+            file.sync_all()?;
+            File::open(&self.path)?.sync_all()
+        };
+        write().map_err(ServerError::system("write", &place))
     }
 }
 
@@ -172,6 +212,24 @@ mod tests {
         assert_eq!(DataDirectory::open(&path).unwrap().identity, identity);
         let other = DataDirectory::open(&place.path().join("other")).unwrap();
         assert_ne!(other.identity, identity);
+    }
+
+    #[test]
+    fn an_orderly_stop_is_noted_once() {
+        let place = tempfile::tempdir().unwrap();
+        let directory = DataDirectory::open(place.path()).unwrap();
+        assert_eq!(directory.take_stopped().unwrap(), None);
+        directory.note_stopped(StartId(0x1234)).unwrap();
+        assert_eq!(directory.take_stopped().unwrap(), Some(StartId(0x1234)));
+        assert_eq!(directory.take_stopped().unwrap(), None);
+        // A copy is not what the start wrote to.
+        directory.note_stopped(StartId(0x1234)).unwrap();
+        let (noted, copy) = (place.path().join(STOPPED), place.path().join("copy"));
+        fs::copy(&noted, &copy).unwrap();
+        fs::rename(&copy, &noted).unwrap();
+        assert_eq!(directory.take_stopped().unwrap(), None);
+        fs::write(place.path().join(STOPPED), "yesterday").unwrap();
+        assert_eq!(directory.take_stopped().unwrap(), None);
     }
 
     #[test]

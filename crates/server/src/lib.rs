@@ -15,6 +15,7 @@ mod connection;
 mod costs;
 mod deadline;
 mod directory;
+mod durability;
 pub mod embedded;
 pub mod error;
 mod locks;

@@ -3,6 +3,7 @@
 //! When the catalogue's storage has failed, its database refuses all further changes, since it does
 //! not know what reached the disk. The next change opens it again, which determines that.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -10,7 +11,7 @@ use std::sync::{PoisonError, RwLock};
 use std::time::SystemTime;
 
 use striate_wire::limits::MAX_CONTROL;
-use striate_wire::{Failure, FailureCode, FileInfo, Reply};
+use striate_wire::{Failure, FailureCode, FileInfo, Identity, ObjectInfo, Reply};
 
 use crate::catalog::{Catalog, CatalogError, FileRecord};
 
@@ -101,7 +102,7 @@ impl Metadata {
         let mut entries = Vec::with_capacity(found.len());
         let mut remaining = MAX_CONTROL as usize - LISTING;
         for (name, record) in found {
-            let info = self.info(&name, &record)?;
+            let info = self.info(&name, &record, Vec::new())?;
             // The first is let through: the client must see that it does not fit.
             if info.wire_len() > remaining && !entries.is_empty() {
                 more = true;
@@ -129,14 +130,54 @@ impl Metadata {
         Ok(Reply::Done)
     }
 
-    pub(crate) fn record(&self, file: u64, size: u64) -> Result<Reply, Failure> {
-        self.change(|catalog| catalog.record(file, size, now_ms()))
+    pub(crate) fn record(
+        &self,
+        file: u64,
+        size: u64,
+        truncations: u64,
+        lens: &[u64],
+    ) -> Result<Reply, Failure> {
+        self.change(|catalog| catalog.record_objects(file, size, truncations, lens, now_ms()))
             .map_err(|error| failed("record the size of", file, &error))?;
         Ok(Reply::Done)
     }
 
-    pub(crate) fn servers(&self) -> Reply {
-        Reply::Servers { addresses: self.addresses.clone() }
+    pub(crate) fn describe(&self, file: u64) -> Result<Reply, Failure> {
+        let found = self.read(|catalog| catalog.describe(file));
+        let (name, record) = found.map_err(|error| failed("find", file, &error))?;
+        self.file(&name, &record)
+    }
+
+    pub(crate) fn shorten(&self, file: u64, lens: &[u64]) -> Result<Reply, Failure> {
+        let revised = self.change(|catalog| catalog.shorten(file, lens));
+        let (name, record) = revised.map_err(|error| failed("shorten", file, &error))?;
+        self.file(&name, &record)
+    }
+
+    pub(crate) fn servers(&self) -> Result<Reply, Failure> {
+        let (addresses, storage) = (self.addresses.clone(), self.storage()?);
+        let indices = 0..addresses.len() as u32;
+        let identities = indices.map(|index| storage.get(&index).copied()).collect();
+        Ok(Reply::Servers { addresses, identities })
+    }
+
+    pub(crate) fn enrol(
+        &self,
+        address: &str,
+        identity: Identity,
+        replace: bool,
+    ) -> Result<Reply, Failure> {
+        let Some(server) = self.addresses.iter().position(|known| known == address) else {
+            let text = format!("{address} is not in the list of servers");
+            return Err(Failure::new(FailureCode::NotFound, text));
+        };
+        self.change(|catalog| catalog.enrol(server as u32, identity, replace))
+            .map_err(|error| failed("note the storage of", address, &error))?;
+        Ok(Reply::Done)
+    }
+
+    fn storage(&self) -> Result<BTreeMap<u32, Identity>, Failure> {
+        self.read(Catalog::storage).map_err(|error| failed("find", "the storage", &error))
     }
 
     pub(crate) fn dead(&self, after: Option<u64>, limit: u32) -> Result<Reply, Failure> {
@@ -147,10 +188,21 @@ impl Metadata {
     }
 
     fn file(&self, path: &str, record: &FileRecord) -> Result<Reply, Failure> {
-        Ok(Reply::File(self.info(path, record)?))
+        let storage = self.storage()?;
+        let object = |(place, server)| ObjectInfo {
+            storage: storage.get(server).copied(),
+            len: record.lens.get(place).copied().unwrap_or(0),
+        };
+        let objects = record.servers.iter().enumerate().map(object).collect();
+        Ok(Reply::File(self.info(path, record, objects)?))
     }
 
-    fn info(&self, path: &str, record: &FileRecord) -> Result<FileInfo, Failure> {
+    fn info(
+        &self,
+        path: &str,
+        record: &FileRecord,
+        objects: Vec<ObjectInfo>,
+    ) -> Result<FileInfo, Failure> {
         let address = |&index: &u32| {
             self.addresses.get(index as usize).cloned().ok_or_else(|| {
                 let text = format!("{path:?} lies on server {index}, which is not in the list");
@@ -165,6 +217,8 @@ impl Metadata {
             size: record.size,
             created_ms: record.created_ms,
             modified_ms: record.modified_ms,
+            truncations: record.truncations,
+            objects,
         })
     }
 
@@ -221,6 +275,7 @@ fn failed(attempt: &str, on: impl fmt::Debug, error: &CatalogError) -> Failure {
         | E::ServersInUse { .. }
         | E::RepeatedAddress { .. }
         | E::Alive { .. } => FailureCode::Malformed,
+        E::OtherStorage { .. } => FailureCode::WrongStorage,
         _ => {
             tracing::error!(%error, "cannot {attempt} {on:?}");
             match error.io_error().map(io::Error::kind) {

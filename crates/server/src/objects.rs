@@ -12,10 +12,11 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use lru::LruCache;
 use rustix::fs::{FallocateFlags, fallocate, statvfs};
-use striate_wire::{Failure, FailureCode, checksum};
+use striate_wire::{Failure, FailureCode, StartId, checksum};
 
 use crate::costs::Costs;
 use crate::directory::{PRIVATE_FILE, create_private};
+use crate::durability::Durability;
 
 /// Bytes that objects leave free, or a sixteenth of a small disk: names must be removable when it
 /// is full.
@@ -34,6 +35,8 @@ pub struct Objects {
     writers: [RwLock<()>; LOCKS],
     /// What it takes to move their bytes.
     pub(crate) costs: Costs,
+    /// Which of them are durable, and what that means to clients.
+    pub(crate) durability: Durability,
 }
 
 /// Tells a client what the storage said.
@@ -63,7 +66,8 @@ impl Objects {
         let most = NonZeroUsize::new(most_open).unwrap_or(NonZeroUsize::MIN);
         let writers = std::array::from_fn(|_| RwLock::default());
         let costs = Costs::measure(&directory);
-        Ok(Self { directory, open: Mutex::new(LruCache::new(most)), writers, costs })
+        let (open, durability) = (Mutex::new(LruCache::new(most)), Durability::new());
+        Ok(Self { directory, open, writers, costs, durability })
     }
 
     fn shelf(&self, id: u64) -> PathBuf {
@@ -90,8 +94,17 @@ impl Objects {
         }
     }
 
+    /// The object that something is to be done to. Objects are made when their file is, so one that
+    /// is missing was lost or removed, and must not come back with zeros where its bytes were.
+    pub(crate) fn existing(&self, id: u64, attempt: &str) -> Result<Arc<File>, Failure> {
+        self.find(id)?.ok_or_else(|| {
+            let text = format!("cannot {attempt} object {id:016x}: it is missing");
+            Failure::new(FailureCode::NotFound, text)
+        })
+    }
+
     /// The object; made if it does not exist.
-    pub(crate) fn find_or_make(&self, id: u64) -> Result<Arc<File>, Failure> {
+    fn find_or_make(&self, id: u64) -> Result<Arc<File>, Failure> {
         if let Some(object) = self.find(id)? {
             return Ok(object);
         }
@@ -136,32 +149,47 @@ impl Objects {
 
     /// Cuts the object or extends it by zeros.
     pub fn truncate(&self, id: u64, len: u64) -> Result<(), Failure> {
-        let object = self.find_or_make(id)?;
+        let object = self.existing(id, "truncate")?;
         let _alone = self.writers(id).write().unwrap_or_else(PoisonError::into_inner);
-        object.set_len(len).map_err(|error| failed("truncate", id, &error))
+        object.set_len(len).map_err(|error| failed("truncate", id, &error))?;
+        self.durability.changed(id);
+        Ok(())
     }
 
     /// Reserves space for `len` bytes, and extends the object to that.
     pub fn preallocate(&self, id: u64, len: u64) -> Result<(), Failure> {
-        let object = self.find_or_make(id)?;
+        let object = self.existing(id, "reserve space for")?;
         let _alone = self.writers(id).write().unwrap_or_else(PoisonError::into_inner);
         if len == 0 {
             return Ok(());
         }
         self.check_room(id, &object, len, len)?;
         fallocate(&object, FallocateFlags::empty(), 0, len)
-            .map_err(|error| failed("reserve space for", id, &error.into()))
+            .map_err(|error| failed("reserve space for", id, &error.into()))?;
+        self.durability.changed(id);
+        Ok(())
     }
 
-    /// Makes the object durable.
-    pub fn sync(&self, id: u64) -> Result<(), Failure> {
-        let Some(object) = self.find(id)? else { return Ok(()) };
-        object.sync_data().map_err(|error| failed("sync", id, &error))
+    /// Makes the object durable; returns the start of the server whose acknowledged writes to it
+    /// are durable then.
+    pub fn sync(&self, id: u64) -> Result<StartId, Failure> {
+        let object = self.existing(id, "sync")?;
+        self.durability.sync(id, || object.sync_data()).map_err(|error| failed("sync", id, &error))
+    }
+
+    /// Makes all objects durable that this process has changed.
+    pub(crate) fn sync_all(&self) -> Result<(), Failure> {
+        self.durability.unsynced().into_iter().try_for_each(|id| match self.sync(id) {
+            // Removed meanwhile.
+            Err(failure) if failure.code == FailureCode::NotFound => Ok(()),
+            result => result.map(drop),
+        })
     }
 
     /// Removes the object, if it exists.
     pub fn remove(&self, id: u64) -> Result<(), Failure> {
         self.cache().pop(&id);
+        self.durability.removed(id);
         match fs::remove_file(self.path(id)).and_then(|()| sync_directory(&self.shelf(id))) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(failed("remove", id, &error))
@@ -283,6 +311,9 @@ mod tests {
         assert_eq!((page, more), (vec![(6, 6), (7, 7)], true));
         objects.remove(6).unwrap();
         objects.remove(6).unwrap();
+        // It does not come back by itself.
+        assert_eq!(objects.truncate(6, 1).unwrap_err().code, FailureCode::NotFound);
+        assert_eq!(objects.sync(6).unwrap_err().code, FailureCode::NotFound);
         assert_eq!(objects.len(6).unwrap(), None);
         objects.preallocate(7, 100).unwrap();
         assert_eq!(objects.len(7).unwrap(), Some(100));

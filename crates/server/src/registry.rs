@@ -4,13 +4,18 @@
 //! places of their own: those that say nothing, or nothing useful, take no place of a client. When
 //! their places are full, the oldest stranger of the address with the most strangers goes, so
 //! that a client, which is a stranger for the moment of its handshake, still gets in.
+//!
+//! A client that gave up a connection says so when it makes another one: the new one is admitted
+//! when the thread of the old one has ended, so that no request of the old one is carried out
+//! after one of the new.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use striate_wire::{Failure, FailureCode};
+use striate_wire::{ClientId, Failure, FailureCode, Session};
 
 use crate::deadline::ConnectionControl;
 use crate::settings::Limits;
@@ -26,6 +31,8 @@ pub(crate) struct Registry {
     left: Condvar,
     most: usize,
     most_strangers: usize,
+    /// How long the end of connections that are superseded is waited for.
+    supersede_time: Duration,
     statistics: Arc<Statistics>,
 }
 
@@ -34,6 +41,8 @@ pub(crate) struct Registry {
 struct Connections {
     clients: HashMap<u64, Arc<ConnectionControl>>,
     strangers: BTreeMap<u64, Stranger>,
+    /// The numbers of clients' connections by those that the clients gave them.
+    sessions: HashMap<(ClientId, u64), u64>,
 }
 
 /// A connection whose client has not proved anything.
@@ -49,6 +58,7 @@ struct Stranger {
 pub(crate) struct ConnectionEntry {
     registry: Arc<Registry>,
     number: u64,
+    session: Cell<Option<(ClientId, u64)>>,
 }
 
 impl Registry {
@@ -58,6 +68,7 @@ impl Registry {
             left: Condvar::new(),
             most: limits.connections,
             most_strangers: limits.handshakes.max(1),
+            supersede_time: limits.handshake_time,
             statistics,
         }
     }
@@ -86,7 +97,7 @@ impl Registry {
             self.statistics.strangers_displaced.add(1);
         }
         connections.strangers.insert(number, Stranger { control, displaced: false });
-        Some(ConnectionEntry { registry: Arc::clone(self), number })
+        Some(ConnectionEntry { registry: Arc::clone(self), number, session: Cell::new(None) })
     }
 
     /// Cuts the connections whose clients are late.
@@ -106,6 +117,11 @@ impl Registry {
         connections.clients.len()
     }
 
+    /// Whether there are no connections.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.connections().all().next().is_none()
+    }
+
     /// Waits until there are no connections, but not longer than this.
     pub(crate) fn wait_until_empty(&self, limit: Duration) {
         let connections = self.connections();
@@ -118,6 +134,14 @@ impl Registry {
 impl Connections {
     fn all(&self) -> impl Iterator<Item = &Arc<ConnectionControl>> {
         self.clients.values().chain(self.strangers.values().map(|stranger| &stranger.control))
+    }
+
+    /// Those of the connections that a session supersedes which have not ended.
+    fn superseded(&self, session: &Session) -> impl Iterator<Item = &Arc<ConnectionControl>> {
+        session.superseded.iter().filter_map(|connection| {
+            let number = self.sessions.get(&(session.client, *connection))?;
+            self.clients.get(number)
+        })
     }
 
     /// Cuts the oldest stranger of the address that has most.
@@ -139,10 +163,22 @@ impl Connections {
 }
 
 impl ConnectionEntry {
-    /// The stranger is a client from now on, unless there are too many.
-    pub(crate) fn admit(&self) -> Result<(), Failure> {
+    /// The stranger is a client from now on, unless there are too many; what it supersedes has
+    /// ended then.
+    pub(crate) fn admit(&self, session: &Session) -> Result<(), Failure> {
         let registry = &self.registry;
-        let mut connections = registry.connections();
+        let connections = registry.connections();
+        connections.superseded(session).for_each(|control| control.supersede());
+        let (mut connections, waited) = registry
+            .left
+            .wait_timeout_while(connections, registry.supersede_time, |connections| {
+                connections.superseded(session).next().is_some()
+            })
+            .unwrap_or_else(PoisonError::into_inner);
+        if waited.timed_out() {
+            let text = "a request that this client gave up is still being carried out";
+            return Err(Failure::new(FailureCode::Busy, text));
+        }
         if connections.clients.len() >= registry.most {
             registry.statistics.connections_refused.add(1);
             let text = "the server has as many connections as it may have";
@@ -150,6 +186,11 @@ impl ConnectionEntry {
         }
         if let Some(Stranger { control, .. }) = connections.strangers.remove(&self.number) {
             connections.clients.insert(self.number, control);
+            if session.connection != 0 {
+                let key = (session.client, session.connection);
+                connections.sessions.insert(key, self.number);
+                self.session.set(Some(key));
+            }
             registry.statistics.connections.add(1);
         }
         Ok(())
@@ -162,6 +203,9 @@ impl Drop for ConnectionEntry {
         connections.strangers.remove(&self.number);
         if connections.clients.remove(&self.number).is_some() {
             self.registry.statistics.connections.subtract(1);
+        }
+        if let Some(key) = self.session.get() {
+            connections.sessions.remove(&key);
         }
         drop(connections);
         self.registry.left.notify_all();

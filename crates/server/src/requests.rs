@@ -34,8 +34,15 @@ pub(crate) fn answer(
         Request::Rename { from, to, replace } => names(server)?.rename(&from, &to, replace),
         Request::Remove { path } => names(server)?.remove(&path),
         Request::Bury { file } => names(server)?.bury(file),
-        Request::Record { file, size } => names(server)?.record(file, size),
-        Request::Servers => Ok(names(server)?.servers()),
+        Request::Record { file, size, truncations, lens } => {
+            names(server)?.record(file, size, truncations, &lens)
+        }
+        Request::Describe { file } => names(server)?.describe(file),
+        Request::Shorten { file, lens } => names(server)?.shorten(file, &lens),
+        Request::Enrol { address, identity, replace } => {
+            names(server)?.enrol(&address, identity, replace)
+        }
+        Request::Servers => names(server)?.servers(),
         Request::Dead { after, limit } => names(server)?.dead(after, limit),
 
         Request::Lock { file, start, end, exclusive, wait_ms, lease_ms } => {
@@ -64,7 +71,7 @@ pub(crate) fn answer(
         Request::Preallocate { object, len } => objects.preallocate(object, len).map(done),
         Request::Sync { object } => {
             server.statistics.syncs.add(1);
-            objects.sync(object).map(done)
+            Ok(Reply::Synced { start: objects.sync(object)? })
         }
         Request::RemoveObject { object } => objects.remove(object).map(done),
         Request::Objects { after, limit } => {

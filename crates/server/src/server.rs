@@ -13,7 +13,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::connection::serve;
-use crate::deadline::ConnectionControl;
+use crate::deadline::{ConnectionControl, WRITE_STEP};
 use crate::error::ServerError;
 use crate::metrics::Metrics;
 use crate::settings::Settings;
@@ -40,6 +40,8 @@ pub struct Server {
     address: SocketAddr,
     metrics: Option<Metrics>,
     running: Option<Running>,
+    /// Whether it stops in order.
+    drains: bool,
 }
 
 /// State that exists until the server stops.
@@ -94,7 +96,7 @@ impl Server {
             metadata = state.metadata.is_some(),
             "server started"
         );
-        Ok(Self { state, address, metrics, running })
+        Ok(Self { state, address, metrics, running, drains: false })
     }
 
     /// Where the server listens.
@@ -129,6 +131,7 @@ impl Server {
     pub fn drain(mut self) -> usize {
         let limit = self.state.settings.limits.drain_time;
         tracing::info!(address = %self.address, ?limit, "server drains");
+        self.drains = true;
         self.stop(limit)
     }
 
@@ -151,6 +154,9 @@ impl Server {
         // No client is left that the limit of bandwidth is for.
         self.set_bandwidth(None);
         registry.wait_until_empty(LAST_MOMENT);
+        if self.drains && registry.is_empty() {
+            self.state.note_stopped();
+        }
         drop(stop_checks);
         join(checking);
         self.metrics = None;
@@ -205,6 +211,7 @@ fn accept(
     peer: SocketAddr,
 ) -> io::Result<()> {
     socket.set_nodelay(true)?;
+    socket.set_write_timeout(Some(WRITE_STEP))?;
     rustix::net::sockopt::set_socket_keepalive(&socket, true)?;
     let control = Arc::new(ConnectionControl::new(&socket, peer)?);
     let Some(entry) = state.registry.enter(number, Arc::clone(&control)) else {

@@ -96,10 +96,11 @@ pub struct Limits {
     /// How long a handshake may take.
     #[serde(deserialize_with = "duration")]
     pub handshake_time: Duration,
-    /// How long the rest of a frame may take once its first byte has arrived.
+    /// How long a frame may pause once its first byte has arrived: at least 4 KiB of it, or its
+    /// rest, come in this time.
     #[serde(deserialize_with = "duration")]
     pub frame_time: Duration,
-    /// How long a client may leave data lying that is sent to it, or not send data that is due.
+    /// How long a client may take nothing of what is sent to it, or send nothing that is due.
     #[serde(deserialize_with = "duration")]
     pub stall_time: Duration,
     /// Bad frames and failed handshakes of one address in a minute that are in the log; all are

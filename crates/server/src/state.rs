@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use striate_store::Bandwidth;
-use striate_wire::{Descriptions, Failure, FailureCode, Key, ServerTls};
+use striate_wire::{Descriptions, Failure, FailureCode, Instance, Key, ServerTls};
 
 use crate::buffers::Buffers;
 use crate::catalog::Catalog;
@@ -54,8 +54,12 @@ impl ServerState {
         let directory = DataDirectory::open(&settings.data)?;
         let statistics = Arc::new(Statistics::default());
         let limits = &settings.limits;
+        let objects = Objects::open(&directory.path, limits.open_files)?;
+        if let Some(start) = directory.take_stopped()? {
+            objects.durability.resume(start);
+        }
         let engine = Engine {
-            objects: Objects::open(&directory.path, limits.open_files)?,
+            objects,
             descriptions: Descriptions::new(limits.descriptions),
             buffers: Buffers::new(limits.memory),
             link: Bandwidth::with_slack(settings.bandwidth, TURN),
@@ -85,6 +89,23 @@ impl ServerState {
             directory,
             settings,
         })
+    }
+
+    /// Which server this is now, for clients.
+    pub(crate) fn instance(&self) -> Instance {
+        let start = self.engine.objects.durability.start();
+        Instance { identity: self.directory.identity, start }
+    }
+
+    /// Makes all durable that was acknowledged, and notes that the server stopped in order: then
+    /// the next start is the same to clients.
+    pub(crate) fn note_stopped(&self) {
+        let start = self.engine.objects.durability.start();
+        if let Err(failure) = self.engine.objects.sync_all() {
+            tracing::error!(%failure, "not all is durable");
+        } else if let Err(error) = self.directory.note_stopped(start) {
+            tracing::error!(%error, "cannot note that the server stopped in order");
+        }
     }
 
     /// No new requests from now on.

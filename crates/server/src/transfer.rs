@@ -81,8 +81,13 @@ impl Engine {
         access: &Access,
     ) -> Result<(), WireError> {
         let mut ended = false;
+        // Before anything is written: a sync that fails meanwhile may concern it.
+        let start = self.objects.durability.start();
         match self.try_write(connection, id, access, &mut ended) {
-            Ok(bytes) => connection.send_reply(id, &Reply::Written { bytes }),
+            Ok(bytes) => {
+                self.objects.durability.changed(access.object);
+                connection.send_reply(id, &Reply::Written { bytes, start })
+            }
             Err(TransferError::Lost(error)) => Err(error),
             Err(TransferError::Reported(failure)) => {
                 while !ended {
@@ -173,7 +178,7 @@ impl Engine {
         ended: &mut bool,
     ) -> Result<u64, TransferError> {
         let target = Target::new(access, &self.descriptions)?;
-        let file = self.objects.find_or_make(access.object)?;
+        let file = self.objects.existing(access.object, "write to")?;
         let (end, bytes) = target.reach();
         self.objects.check_room(access.object, &file, end, bytes)?;
         let [mut incoming, mut stage] = self.buffers.take()?;

@@ -7,8 +7,8 @@ use std::time::Instant;
 use striate_datatype::Datatype;
 use striate_server::{Embedded, Server};
 use striate_wire::{
-    Access, Bytes, Connection, Failure, FailureCode, FrameKind, Message, Reply, Request, Share,
-    Transport, TypeId, greet,
+    Access, Bytes, Connection, Failure, FailureCode, FrameKind, Message, Reply, Request, Session,
+    Share, Transport, TypeId, greet,
 };
 
 const STRIP: u64 = 4096;
@@ -20,7 +20,7 @@ impl Link {
         let socket = TcpStream::connect(server.address()).unwrap();
         socket.set_nodelay(true).unwrap();
         let mut connection = Connection::new(Transport::from(socket));
-        greet(&mut connection, None).unwrap();
+        greet(&mut connection, None, &Session::default()).unwrap();
         Self(connection)
     }
 

@@ -50,6 +50,8 @@ pub enum FailureCode {
     Draining,
     /// The server does not keep names; ask the metadata server.
     NotMetadata,
+    /// The server stores in another place than the catalogue knows.
+    WrongStorage,
 }
 
 impl Failure {
@@ -107,5 +109,6 @@ mod tests {
         assert_eq!(number(FailureCode::Malformed), 0);
         assert_eq!(number(FailureCode::Io), 7);
         assert_eq!(number(FailureCode::NotMetadata), 14);
+        assert_eq!(number(FailureCode::WrongStorage), 15);
     }
 }

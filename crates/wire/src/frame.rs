@@ -15,7 +15,10 @@ use crate::limits::{MAX_CONTROL, MAX_DATA, MAX_FAILURE, MAX_HANDSHAKE};
 const MAGIC: [u8; 4] = *b"STRI";
 
 /// The version of the protocol that this crate speaks.
-pub const VERSION: u8 = 1;
+///
+/// Version 2 has sessions and the start of the server in the handshake, starts in the answers to
+/// writes and syncs, and what the catalogue knows of servers and objects.
+pub const VERSION: u8 = 2;
 
 /// What a frame carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -206,7 +209,7 @@ mod tests {
     #[test]
     fn a_header_is_as_written_down() {
         let bytes = header().encode();
-        assert_eq!(bytes[..8], *b"STRI\x01\x08\0\0");
+        assert_eq!(bytes[..8], *b"STRI\x02\x08\0\0");
         assert_eq!(bytes[8..16], [8, 7, 6, 5, 4, 3, 2, 1]);
         assert_eq!(bytes[16..24], [5, 0, 0, 0, 0xDD, 0xCC, 0xBB, 0xAA]);
         assert_eq!(Header::decode(&bytes).unwrap(), header());
@@ -219,7 +222,7 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert_eq!(malformed(|bytes| bytes[0] = b'H'), Malformed::Magic(*b"HTRI"));
-        assert_eq!(malformed(|bytes| bytes[4] = 2), Malformed::Version(2));
+        assert_eq!(malformed(|bytes| bytes[4] = 1), Malformed::Version(1));
         assert_eq!(malformed(|bytes| bytes[5] = 0), Malformed::Kind(0));
         assert_eq!(malformed(|bytes| bytes[5] = 9), Malformed::Kind(9));
         assert_eq!(malformed(|bytes| bytes[7] = 1), Malformed::Flags(0x100));

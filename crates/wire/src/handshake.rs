@@ -18,9 +18,10 @@ use crate::connection::Connection;
 use crate::error::{Malformed, WireError};
 use crate::failure::{Failure, FailureCode};
 use crate::frame::{FrameKind, Header, VERSION};
-use crate::id::Identity;
+use crate::id::Instance;
 use crate::key::Key;
 use crate::message;
+use crate::session::Session;
 
 /// The id of all frames of a handshake.
 const ID: u64 = 0;
@@ -45,17 +46,19 @@ struct Challenge {
     proof: Option<Code>,
 }
 
-/// From the client: a proof if it has a key. The server answers with a [`Welcome`], or with the
-/// failure `Denied`.
+/// From the client: a proof if it has a key, and which of its connections this is. The server
+/// answers with a [`Welcome`], once the connections that this one supersedes have ended, or with
+/// the failure `Denied` or `Busy`.
 #[derive(Debug, Serialize, Deserialize)]
 struct Proof {
     proof: Option<Code>,
+    session: Session,
 }
 
-/// From the server: which one it is. Requests may follow.
+/// From the server: which one it is, and which of its starts. Requests may follow.
 #[derive(Debug, Serialize, Deserialize)]
 struct Welcome {
-    identity: Identity,
+    instance: Instance,
 }
 
 /// Why two sides did not come together.
@@ -116,8 +119,9 @@ impl HandshakeError {
 pub fn greet<S: Read + Write>(
     connection: &mut Connection<S>,
     key: Option<&Key>,
-) -> Result<Identity, WireError> {
-    try_greet(connection, key).map_err(|error| recognised(error, connection.cut_off()))
+    session: &Session,
+) -> Result<Instance, WireError> {
+    try_greet(connection, key, session).map_err(|error| recognised(error, connection.cut_off()))
 }
 
 /// What an error says about TLS, which begins and ends within the first frames.
@@ -152,7 +156,8 @@ fn recognised(error: WireError, cut_off: Option<[u8; 4]>) -> WireError {
 fn try_greet<S: Read + Write>(
     connection: &mut Connection<S>,
     key: Option<&Key>,
-) -> Result<Identity, WireError> {
+    session: &Session,
+) -> Result<Instance, WireError> {
     let nonce = new_nonce()?;
     send(connection, FrameKind::Hello, &Hello { versions: (VERSION, VERSION), nonce })?;
     let challenge: Challenge = receive(connection, FrameKind::Challenge, "the server's challenge")?;
@@ -170,27 +175,27 @@ fn try_greet<S: Read + Write>(
         (None, _) => {}
     }
     let proof = key.map(|key| nonces.of_client(key));
-    send(connection, FrameKind::Proof, &Proof { proof })?;
+    send(connection, FrameKind::Proof, &Proof { proof, session: session.clone() })?;
     let welcome: Welcome = receive(connection, FrameKind::Welcome, "the server's welcome")?;
-    Ok(welcome.identity)
+    Ok(welcome.instance)
 }
 
 /// The server's side of a handshake; without an error the client may send requests.
 pub fn welcome<S: Read + Write>(
     connection: &mut Connection<S>,
     key: Option<&Key>,
-    identity: Identity,
+    instance: Instance,
 ) -> Result<(), WireError> {
-    welcome_if(connection, key, identity, || Ok(()))
+    welcome_if(connection, key, instance, |_| Ok(()))
 }
 
 /// As [`welcome`], but `admit` is asked once the client has proved that it has the key, and may
-/// still refuse it.
+/// still refuse it; it ends what the new connection supersedes.
 pub fn welcome_if<S: Read + Write>(
     connection: &mut Connection<S>,
     key: Option<&Key>,
-    identity: Identity,
-    admit: impl FnOnce() -> Result<(), Failure>,
+    instance: Instance,
+    admit: impl FnOnce(&Session) -> Result<(), Failure>,
 ) -> Result<(), WireError> {
     let hello: Hello = receive(connection, FrameKind::Hello, "the client's hello")?;
     let client = hello.versions;
@@ -210,8 +215,9 @@ pub fn welcome_if<S: Read + Write>(
         (Some(_), None) => return Err(break_off(connection, HandshakeError::ClientWithoutKey)),
         (None, Some(_)) => return Err(break_off(connection, HandshakeError::ServerWithoutKey)),
     }
-    admit().map_err(|failure| break_off(connection, HandshakeError::Refused(failure)))?;
-    send(connection, FrameKind::Welcome, &Welcome { identity })
+    let admitted = admit(&answer.session);
+    admitted.map_err(|failure| break_off(connection, HandshakeError::Refused(failure)))?;
+    send(connection, FrameKind::Welcome, &Welcome { instance })
 }
 
 /// What the proofs of one handshake are made over.

@@ -1,4 +1,4 @@
-//! The two kinds of 16-byte names: of a datatype, by its content, and of a server, drawn once.
+//! Names on the wire: of a datatype, by its content; of a server, drawn once; of each start of it.
 
 use std::fmt;
 
@@ -23,6 +23,23 @@ impl TypeId {
 /// The name of a server: drawn at random when its storage is made, and stored there.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Identity(pub [u8; 16]);
+
+/// One start of a server: drawn at random whenever what was written before and not synced may be
+/// lost, which is at every start but those after an orderly stop, and after a failed sync.
+///
+/// It is what NFS calls a write verifier: a write that one start acknowledged is durable only if
+/// the same start acknowledges a sync after it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct StartId(pub u64);
+
+/// A server as it is now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Instance {
+    /// The name of its storage.
+    pub identity: Identity,
+    /// Its present start.
+    pub start: StartId,
+}
 
 fn hexadecimal(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
@@ -49,6 +66,18 @@ impl fmt::Display for Identity {
 impl fmt::Debug for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Identity({self})")
+    }
+}
+
+impl fmt::Display for StartId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl fmt::Debug for StartId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StartId({self})")
     }
 }
 

@@ -12,18 +12,21 @@
 //!
 //! ```
 //! use std::os::unix::net::UnixStream;
-//! use striate_wire::{Connection, Identity, Message, Reply, Request, greet, welcome};
+//! use striate_wire::{
+//!     Connection, Identity, Instance, Message, Reply, Request, Session, StartId, greet, welcome,
+//! };
 //!
 //! let (here, there) = UnixStream::pair()?;
+//! let instance = Instance { identity: Identity([7; 16]), start: StartId(1) };
 //! let server = std::thread::spawn(move || {
 //!     let mut connection = Connection::new(there);
-//!     welcome(&mut connection, None, Identity([7; 16]))?;
+//!     welcome(&mut connection, None, instance)?;
 //!     let header = connection.receive_header()?;
 //!     let Message::Request(Request::Ping) = connection.receive_message(&header)? else { panic!() };
 //!     connection.send_reply(header.id, &Reply::Done)
 //! });
 //! let mut connection = Connection::new(here);
-//! assert_eq!(greet(&mut connection, None)?, Identity([7; 16]));
+//! assert_eq!(greet(&mut connection, None, &Session::default())?, instance);
 //! connection.send_request(1, &Request::Ping)?;
 //! let header = connection.receive_header()?;
 //! assert_eq!(header.id, 1);
@@ -46,6 +49,7 @@ pub mod limits;
 pub mod message;
 pub mod reply;
 pub mod request;
+pub mod session;
 pub mod socket;
 mod stream;
 pub mod traffic;
@@ -59,11 +63,12 @@ pub use error::{Malformed, WireError};
 pub use failure::{Failure, FailureCode};
 pub use frame::{FrameKind, Header};
 pub use handshake::{HandshakeError, greet, welcome, welcome_if};
-pub use id::{Identity, TypeId};
+pub use id::{Identity, Instance, StartId, TypeId};
 pub use key::{Key, KeyError};
 pub use message::Message;
-pub use reply::{FileInfo, Reply};
+pub use reply::{FileInfo, ObjectInfo, Reply};
 pub use request::Request;
+pub use session::{ClientId, Session};
 pub use socket::Socket;
 pub use traffic::{Frames, Traffic};
 pub use transport::{ClientTls, ServerTls, TlsError, Transport};

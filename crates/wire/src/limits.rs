@@ -22,6 +22,9 @@ pub const MAX_DATA: u32 = 256 << 10;
 /// little memory.
 pub const MAX_HANDSHAKE: u32 = 256;
 
+/// Most connections that a new one supersedes: what fits in a frame of the handshake.
+pub const MAX_SUPERSEDED: usize = 16;
+
 /// Most payload bytes of a failure, which may also come in the middle of a handshake.
 pub const MAX_FAILURE: u32 = 8 << 10;
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::Malformed;
-use crate::id::Identity;
+use crate::id::{Identity, StartId};
 use crate::limits::{
     MAX_ENTRIES, MAX_NAME, MAX_OFFSET, MAX_SERVERS, STRIP, at_most, length, within,
 };
@@ -35,6 +35,9 @@ pub enum Reply {
         /// Their addresses.
         #[serde(deserialize_with = "at_most::<_, _, SERVERS>")]
         addresses: Vec<String>,
+        /// The storage that each has, where it is known.
+        #[serde(deserialize_with = "at_most::<_, _, SERVERS>")]
+        identities: Vec<Option<Identity>>,
     },
     /// The ids of some files, ascending.
     Ids {
@@ -60,6 +63,8 @@ pub enum Reply {
     Written {
         /// How many bytes that were.
         bytes: u64,
+        /// The start of the server that has them.
+        start: StartId,
     },
     /// The length of an object.
     Len {
@@ -106,6 +111,20 @@ pub enum Reply {
         /// Connections it has now.
         connections: u32,
     },
+    /// What this start of the server acknowledged is durable.
+    Synced {
+        /// The start.
+        start: StartId,
+    },
+}
+
+/// What the metadata server knows of an object of a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ObjectInfo {
+    /// The storage that its server has, if that is known.
+    pub storage: Option<Identity>,
+    /// No fewer bytes than this does the object have.
+    pub len: u64,
 }
 
 /// A file as the metadata server knows it.
@@ -126,6 +145,11 @@ pub struct FileInfo {
     pub created_ms: u64,
     /// When its size was last recorded, in milliseconds since 1970.
     pub modified_ms: u64,
+    /// How often it was made shorter: lengths that were found before do not count.
+    pub truncations: u64,
+    /// Its objects, in the order of its servers; not given in listings.
+    #[serde(deserialize_with = "at_most::<_, _, SERVERS>")]
+    pub objects: Vec<ObjectInfo>,
 }
 
 impl FileInfo {
@@ -134,7 +158,7 @@ impl FileInfo {
     pub fn wire_len(&self) -> usize {
         // No number takes more than 10 bytes, and the length of a text no more than 3.
         let addresses: usize = self.servers.iter().map(|address| address.len() + 3).sum();
-        self.path.len() + addresses + 6 * 10
+        self.path.len() + addresses + self.objects.len() * 26 + 8 * 10
     }
 
     fn check(&self) -> Result<(), Malformed> {
@@ -142,7 +166,9 @@ impl FileInfo {
         within("bytes of a strip", self.strip, *STRIP.start(), *STRIP.end())?;
         within("number of servers", self.servers.len() as u64, 1u64, MAX_SERVERS)?;
         self.servers.iter().try_for_each(|address| check_name("length of an address", address))?;
-        within("size of a file", self.size, 0u64, MAX_OFFSET)
+        within("size of a file", self.size, 0u64, MAX_OFFSET)?;
+        check_objects(self.objects.len(), self.servers.len())?;
+        self.objects.iter().try_for_each(|object| check_len(object.len))
     }
 }
 
@@ -150,14 +176,15 @@ impl Reply {
     /// Whether all fields are within their limits.
     pub fn check(&self) -> Result<(), Malformed> {
         match self {
-            Self::Done | Self::Written { .. } | Self::Space { .. } => Ok(()),
+            Self::Done | Self::Written { .. } | Self::Space { .. } | Self::Synced { .. } => Ok(()),
             Self::File(file) => file.check(),
             Self::Names { entries, .. } => {
                 length("number of entries", entries.len(), ENTRIES)?;
                 entries.iter().try_for_each(FileInfo::check)
             }
-            Self::Servers { addresses } => {
+            Self::Servers { addresses, identities } => {
                 length("number of servers", addresses.len(), SERVERS)?;
+                check_objects(identities.len(), addresses.len())?;
                 addresses.iter().try_for_each(|address| check_name("length of an address", address))
             }
             Self::Ids { ids, .. } => length("number of ids", ids.len(), ENTRIES),
@@ -189,6 +216,12 @@ impl Reply {
     }
 }
 
+/// One for each server, or none at all.
+fn check_objects(objects: usize, servers: usize) -> Result<(), Malformed> {
+    let least = if objects == 0 { 0 } else { servers as u64 };
+    within("number of objects", objects as u64, least, least)
+}
+
 fn check_name(field: &'static str, name: &str) -> Result<(), Malformed> {
     length(field, name.len(), MAX_NAME)
 }
@@ -207,10 +240,16 @@ mod tests {
             size: MAX_OFFSET,
             created_ms: u64::MAX,
             modified_ms: u64::MAX,
+            truncations: u64::MAX,
+            objects: Vec::new(),
         };
         let large = FileInfo {
             path: "p".repeat(4096),
             servers: vec!["a".repeat(MAX_NAME); SERVERS / 2],
+            objects: vec![
+                ObjectInfo { storage: Some(Identity([7; 16])), len: MAX_OFFSET };
+                SERVERS / 2
+            ],
             ..small.clone()
         };
         for info in [small, large] {

@@ -4,12 +4,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::access::Access;
 use crate::error::Malformed;
-use crate::id::TypeId;
+use crate::id::{Identity, TypeId};
 use crate::limits::{
-    LEASE_MS, MAX_ENCODING, MAX_ENTRIES, MAX_OFFSET, MAX_PATH, MAX_SERVERS, MAX_WAIT_MS, STRIP,
-    at_most, length, within,
+    LEASE_MS, MAX_ENCODING, MAX_ENTRIES, MAX_NAME, MAX_OFFSET, MAX_PATH, MAX_SERVERS, MAX_WAIT_MS,
+    STRIP, at_most, length, within,
 };
 use crate::message;
+
+const SERVERS: usize = MAX_SERVERS as usize;
 
 /// What a client asks of a server. Every one can also be answered with a
 /// [`Failure`](crate::Failure).
@@ -92,6 +94,11 @@ pub enum Request {
         file: u64,
         /// Its size in bytes.
         size: u64,
+        /// How often the file had been made shorter when the lengths were asked for.
+        truncations: u64,
+        /// The lengths of its objects, in the order of its servers; none if they are not known.
+        #[serde(deserialize_with = "at_most::<_, _, SERVERS>")]
+        lens: Vec<u64>,
     },
     /// Which I/O servers exist? The metadata server answers
     /// [`Reply::Servers`](crate::Reply::Servers).
@@ -148,10 +155,11 @@ pub enum Request {
         /// Which bytes.
         access: Access,
     },
-    /// Write bytes: all bytes of the access's share follow in data frames of the same id, in the
+    /// Write bytes of an object that exists: all bytes of the access's share follow in data frames of the same id, in the
     /// order of the stream, and an empty data frame after them, so that a server that cannot know
     /// how many they are finds their end. An I/O server answers
-    /// [`Reply::Written`](crate::Reply::Written) or a failure after that.
+    /// [`Reply::Written`](crate::Reply::Written) or a failure after that, `NotFound` if there is no
+    /// such object.
     Write {
         /// Which bytes.
         access: Access,
@@ -178,7 +186,7 @@ pub enum Request {
         len: u64,
     },
     /// Make what was written to an object durable. An I/O server answers
-    /// [`Reply::Done`](crate::Reply::Done) once it is.
+    /// [`Reply::Synced`](crate::Reply::Synced) once it is.
     Sync {
         /// The id of the object.
         object: u64,
@@ -204,6 +212,32 @@ pub enum Request {
     Statistics,
     /// Which server is this? Any server answers [`Reply::Server`](crate::Reply::Server).
     Identify,
+    /// Find a file by its id. The metadata server answers [`Reply::File`](crate::Reply::File), or
+    /// the failure `NotFound`.
+    Describe {
+        /// The id of the file.
+        file: u64,
+    },
+    /// A file is about to be made shorter: its objects may have fewer bytes than was noted. The
+    /// metadata server answers [`Reply::File`](crate::Reply::File).
+    Shorten {
+        /// The id of the file.
+        file: u64,
+        /// The lengths that its objects are about to have, in the order of its servers.
+        #[serde(deserialize_with = "at_most::<_, _, SERVERS>")]
+        lens: Vec<u64>,
+    },
+    /// Note which storage a server has. The metadata server answers
+    /// [`Reply::Done`](crate::Reply::Done), or the failure `WrongStorage` if it is known to have
+    /// another.
+    Enrol {
+        /// The address of the server, as in the list of servers.
+        address: String,
+        /// Its storage.
+        identity: Identity,
+        /// Whether it takes the place of another storage, whose objects are given up.
+        replace: bool,
+    },
 }
 
 impl Request {
@@ -217,6 +251,7 @@ impl Request {
             | Self::Identify
             | Self::Bury { .. }
             | Self::Unlock { .. }
+            | Self::Describe { .. }
             | Self::Touch { .. }
             | Self::ObjectLen { .. }
             | Self::Sync { .. }
@@ -237,7 +272,16 @@ impl Request {
                 check_limit(*limit)
             }
             Self::Rename { from, to, .. } => check_path(from).and_then(|()| check_path(to)),
-            Self::Record { size, .. } => check_len(*size),
+            Self::Record { size, lens, .. } => {
+                length("number of objects", lens.len(), SERVERS)?;
+                lens.iter().try_for_each(|len| check_len(*len))?;
+                check_len(*size)
+            }
+            Self::Shorten { lens, .. } => {
+                length("number of objects", lens.len(), SERVERS)?;
+                lens.iter().try_for_each(|len| check_len(*len))
+            }
+            Self::Enrol { address, .. } => length("length of an address", address.len(), MAX_NAME),
             Self::Dead { limit, .. } | Self::Objects { limit, .. } => check_limit(*limit),
             Self::Lock { start, end, .. } if start > end => {
                 Err(Malformed::BackwardRange { start: *start, end: *end })

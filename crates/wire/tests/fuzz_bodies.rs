@@ -83,15 +83,17 @@ fn made_seeds() -> TargetSeeds {
     }
     add(&mut made, "reply", "failure", samples::failure().encode().unwrap());
 
+    // Client, number, and two connections that are superseded.
+    let session = [&[8; 16][..], &[3], &[2, 1, 2]].concat();
     let client = [
-        (FrameKind::Hello, [&[1, 1], &[5; 32][..]].concat()),
-        (FrameKind::Proof, vec![0]),
-        (FrameKind::Proof, [&[1], &[6; 32][..]].concat()),
+        (FrameKind::Hello, [&[2, 2], &[5; 32][..]].concat()),
+        (FrameKind::Proof, [&[0], &session[..]].concat()),
+        (FrameKind::Proof, [&[1], &[6; 32][..], &session].concat()),
     ];
     let server = [
-        (FrameKind::Challenge, [&[1], &[5; 32][..], &[0]].concat()),
-        (FrameKind::Challenge, [&[1], &[5; 32][..], &[1], &[6; 32]].concat()),
-        (FrameKind::Welcome, vec![7; 16]),
+        (FrameKind::Challenge, [&[2], &[5; 32][..], &[0]].concat()),
+        (FrameKind::Challenge, [&[2], &[5; 32][..], &[1], &[6; 32]].concat()),
+        (FrameKind::Welcome, vec![7; 17]),
         (FrameKind::Failure, samples::failure().encode().unwrap()),
     ];
     let sides = [

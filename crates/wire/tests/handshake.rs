@@ -9,11 +9,15 @@ use std::thread;
 
 use streams::Trickle;
 use striate_wire::{
-    Connection, FailureCode, FrameKind, HandshakeError, Header, Identity, Key, Malformed, Message,
-    Reply, Request, WireError, greet, welcome,
+    ClientId, Connection, Failure, FailureCode, FrameKind, HandshakeError, Header, Identity,
+    Instance, Key, Malformed, Message, Reply, Request, Session, StartId, WireError, greet, welcome,
+    welcome_if,
 };
 
-const SERVER: Identity = Identity([42; 16]);
+const SERVER: Instance = Instance { identity: Identity([42; 16]), start: StartId(u64::MAX) };
+
+/// A session that supersedes nothing, as it travels.
+const SESSION: [u8; 18] = [0; 18];
 
 fn key(text: &str) -> Key {
     Key::from_bytes(format!("a long enough key {text}").as_bytes()).unwrap()
@@ -23,11 +27,11 @@ fn key(text: &str) -> Key {
 fn shake_hands(
     client: Option<&Key>,
     server: Option<&Key>,
-) -> (Result<Identity, WireError>, Result<(), WireError>) {
+) -> (Result<Instance, WireError>, Result<(), WireError>) {
     let (here, there) = UnixStream::pair().unwrap();
     thread::scope(|scope| {
         let server = scope.spawn(move || welcome(&mut Connection::new(there), server, SERVER));
-        let client = greet(&mut Connection::new(here), client);
+        let client = greet(&mut Connection::new(here), client, &Session::default());
         (client, server.join().unwrap())
     })
 }
@@ -120,13 +124,13 @@ fn verdict(frames: &[Vec<u8>], key: Option<&Key>) -> (Result<(), WireError>, Opt
 /// A client that does not look at the server's proof gets no further than one that does.
 #[test]
 fn a_wrong_proof_is_denied() {
-    let wrong = frame(FrameKind::Proof, &[&[1], &[9; 32][..]].concat());
-    let (server, answer) = verdict(&[hello(1, 1), wrong.clone()], Some(&key("one")));
+    let wrong = frame(FrameKind::Proof, &[&[1], &[9; 32][..], &SESSION].concat());
+    let (server, answer) = verdict(&[hello(2, 2), wrong.clone()], Some(&key("one")));
     assert_eq!(handshake_error(server), HandshakeError::WrongKey);
     let Some(Message::Failure(failure)) = answer else { panic!("{answer:?}") };
     assert_eq!(failure.code, FailureCode::Denied);
 
-    let (server, _) = verdict(&[hello(1, 1), wrong], None);
+    let (server, _) = verdict(&[hello(2, 2), wrong], None);
     assert_eq!(handshake_error(server), HandshakeError::ServerWithoutKey);
 }
 
@@ -137,37 +141,37 @@ fn the_servers_own_proof_is_denied() {
     let (mut here, there) = UnixStream::pair().unwrap();
     thread::scope(|scope| {
         let server = scope.spawn(|| welcome(&mut Connection::new(there), Some(&key), SERVER));
-        here.write_all(&hello(1, 1)).unwrap();
+        here.write_all(&hello(2, 2)).unwrap();
         let mut challenge = [0; Header::LEN + 1 + 32 + 1 + 32];
         here.read_exact(&mut challenge).unwrap();
         let proof = &challenge[challenge.len() - 33..];
-        here.write_all(&frame(FrameKind::Proof, proof)).unwrap();
+        here.write_all(&frame(FrameKind::Proof, &[proof, &SESSION].concat())).unwrap();
         assert_eq!(handshake_error(server.join().unwrap()), HandshakeError::WrongKey);
     });
 }
 
 #[test]
 fn versions_must_overlap() {
-    for (oldest, newest) in [(2, 3), (0, 0), (2, 1)] {
+    for (oldest, newest) in [(3, 4), (1, 1), (3, 2)] {
         let (server, answer) = verdict(&[hello(oldest, newest)], None);
         let error = handshake_error(server);
-        let expected = HandshakeError::Version { client: (oldest, newest), server: (1, 1) };
+        let expected = HandshakeError::Version { client: (oldest, newest), server: (2, 2) };
         assert_eq!(error, expected);
         let Some(Message::Failure(failure)) = answer else { panic!("{answer:?}") };
         assert_eq!(failure.code, FailureCode::Unsupported);
         assert_eq!(failure.text, error.to_string());
     }
-    let proof = frame(FrameKind::Proof, &[0]);
+    let proof = frame(FrameKind::Proof, &[&[0], &SESSION[..]].concat());
     verdict(&[hello(0, 7), proof], None).0.unwrap();
 }
 
 #[test]
 fn a_client_speaks_no_version_it_does_not_know() {
     let (here, mut there) = UnixStream::pair().unwrap();
-    let challenge = [&[2], &[5; 32][..], &[0]].concat();
+    let challenge = [&[3], &[5; 32][..], &[0]].concat();
     there.write_all(&frame(FrameKind::Challenge, &challenge)).unwrap();
-    let error = handshake_error(greet(&mut Connection::new(here), None));
-    assert_eq!(error, HandshakeError::Version { client: (1, 1), server: (2, 2) });
+    let error = handshake_error(greet(&mut Connection::new(here), None, &Session::default()));
+    assert_eq!(error, HandshakeError::Version { client: (2, 2), server: (3, 3) });
 }
 
 #[test]
@@ -189,6 +193,31 @@ fn nothing_but_a_handshake_begins_a_connection() {
     assert!(matches!(server, Err(WireError::Closed)));
 }
 
+/// What a connection supersedes comes to the server before it welcomes the client, with the longest
+/// list that there can be.
+#[test]
+fn a_session_is_admitted_before_the_welcome() {
+    let session =
+        Session { client: ClientId([9; 16]), connection: u64::MAX, superseded: vec![u64::MAX; 16] };
+    for key in [None, Some(key("one"))] {
+        let (here, there) = UnixStream::pair().unwrap();
+        thread::scope(|scope| {
+            let server = scope.spawn(|| {
+                welcome_if(&mut Connection::new(there), key.as_ref(), SERVER, |found| {
+                    assert_eq!(*found, session);
+                    Err(Failure::new(FailureCode::Busy, "a request is still carried out"))
+                })
+            });
+            let client = greet(&mut Connection::new(here), key.as_ref(), &session);
+            assert_eq!(reason(client, FailureCode::Busy), "a request is still carried out");
+            server.join().unwrap().unwrap_err();
+        });
+    }
+    let longer = Session { superseded: vec![0; 17], ..session };
+    let bytes = postcard::to_stdvec(&longer).unwrap();
+    assert!(postcard::from_bytes::<Session>(&bytes).is_err());
+}
+
 /// Requests after a handshake, over sockets that transfer a few bytes at a time.
 #[test]
 fn a_connection_goes_on_after_its_handshake() {
@@ -204,7 +233,7 @@ fn a_connection_goes_on_after_its_handshake() {
             }
         });
         let mut connection = Connection::new(Trickle { inner: here, most: 5, random: 3 });
-        assert_eq!(greet(&mut connection, Some(&key)).unwrap(), SERVER);
+        assert_eq!(greet(&mut connection, Some(&key), &Session::default()).unwrap(), SERVER);
         for id in 1..=3 {
             connection.queue_request(id, &Request::Ping).unwrap();
         }

@@ -11,8 +11,8 @@ use striate_wire::limits::{
     MAX_REGIONS, MAX_SERVERS, MAX_WAIT_MS, STRIP,
 };
 use striate_wire::{
-    Access, Bytes, Failure, FailureCode, FileInfo, Identity, Malformed, Reply, Request, Share,
-    TypeId,
+    Access, Bytes, Failure, FailureCode, FileInfo, Identity, Malformed, ObjectInfo, Reply, Request,
+    Share, StartId, TypeId,
 };
 
 fn path() -> impl Strategy<Value = String> {
@@ -83,7 +83,15 @@ fn request() -> impl Strategy<Value = Request> {
         }),
         path().prop_map(|path| Request::Remove { path }),
         number().prop_map(|file| Request::Bury { file }),
-        (number(), 0..=MAX_OFFSET).prop_map(|(file, size)| Request::Record { file, size }),
+        (number(), 0..=MAX_OFFSET, number(), vec(0..=MAX_OFFSET, 0..5)).prop_map(
+            |(file, size, truncations, lens)| Request::Record { file, size, truncations, lens }
+        ),
+        number().prop_map(|file| Request::Describe { file }),
+        (number(), vec(0..=MAX_OFFSET, 0..5))
+            .prop_map(|(file, lens)| Request::Shorten { file, lens }),
+        (".{0,20}", any::<[u8; 16]>(), any::<bool>()).prop_map(|(address, identity, replace)| {
+            Request::Enrol { address, identity: Identity(identity), replace }
+        }),
         (option::of(number()), limit()).prop_map(|(after, limit)| Request::Dead { after, limit }),
         (number(), number(), number(), any::<bool>(), 0..=MAX_WAIT_MS, LEASE_MS).prop_map(
             |(file, one, other, exclusive, wait_ms, lease_ms)| {
@@ -107,17 +115,28 @@ fn request() -> impl Strategy<Value = Request> {
 }
 
 fn file() -> impl Strategy<Value = FileInfo> {
-    (path(), any::<u64>(), STRIP, vec(".{0,20}", 1..6), 0..=MAX_OFFSET, any::<[u64; 2]>()).prop_map(
-        |(path, file, strip, servers, size, [created_ms, modified_ms])| FileInfo {
-            path,
-            file,
-            strip,
-            servers,
-            size,
-            created_ms,
-            modified_ms,
-        },
-    )
+    let object = (option::of(any::<[u8; 16]>()), 0..=MAX_OFFSET)
+        .prop_map(|(storage, len)| ObjectInfo { storage: storage.map(Identity), len });
+    let servers = vec((".{0,20}", object), 1..6);
+    (path(), any::<u64>(), STRIP, servers, 0..=MAX_OFFSET, any::<[u64; 3]>(), any::<bool>())
+        .prop_map(|(path, file, strip, servers, size, numbers, listed)| {
+            let [created_ms, modified_ms, truncations] = numbers;
+            let (servers, mut objects): (Vec<_>, Vec<_>) = servers.into_iter().unzip();
+            if listed {
+                objects.clear();
+            }
+            FileInfo {
+                path,
+                file,
+                strip,
+                servers,
+                size,
+                created_ms,
+                modified_ms,
+                truncations,
+                objects,
+            }
+        })
 }
 
 fn reply() -> impl Strategy<Value = Reply> {
@@ -127,11 +146,17 @@ fn reply() -> impl Strategy<Value = Reply> {
         Just(Reply::Done),
         file().prop_map(Reply::File),
         (vec(file(), 0..5), more()).prop_map(|(entries, more)| Reply::Names { entries, more }),
-        vec(".{0,20}", 0..6).prop_map(|addresses| Reply::Servers { addresses }),
+        vec((".{0,20}", option::of(any::<[u8; 16]>())), 0..6).prop_map(|servers| {
+            let (addresses, found): (Vec<_>, Vec<_>) = servers.into_iter().unzip();
+            let identities = found.into_iter().map(|found| found.map(Identity)).collect();
+            Reply::Servers { addresses, identities }
+        }),
         (vec(any::<u64>(), 0..20), more()).prop_map(|(ids, more)| Reply::Ids { ids, more }),
         (any::<u64>(), LEASE_MS).prop_map(|(lock, lease_ms)| Reply::Locked { lock, lease_ms }),
         len().prop_map(|object_len| Reply::Reading { object_len }),
-        any::<u64>().prop_map(|bytes| Reply::Written { bytes }),
+        any::<[u64; 2]>()
+            .prop_map(|[bytes, start]| Reply::Written { bytes, start: StartId(start) }),
+        any::<u64>().prop_map(|start| Reply::Synced { start: StartId(start) }),
         (len(), any::<bool>()).prop_map(|(len, exists)| Reply::Len { len, exists }),
         (vec((any::<u64>(), len()), 0..20), more())
             .prop_map(|(objects, more)| Reply::Objects { objects, more }),
@@ -171,6 +196,7 @@ fn failure() -> impl Strategy<Value = Failure> {
         FailureCode::Unsupported,
         FailureCode::Draining,
         FailureCode::NotMetadata,
+        FailureCode::WrongStorage,
     ];
     (proptest::sample::select(codes.to_vec()), ".{0,60}")
         .prop_map(|(code, text)| Failure::new(code, text))
@@ -223,9 +249,9 @@ fn messages_keep_their_numbers() {
         numbers
     };
     let requests = samples::requests().iter().map(|(_, it)| it.encode().unwrap()).collect();
-    assert_eq!(numbers(requests), (0..26).collect::<Vec<u8>>());
+    assert_eq!(numbers(requests), (0..29).collect::<Vec<u8>>());
     let replies = samples::replies().iter().map(|(_, it)| it.encode().unwrap()).collect();
-    assert_eq!(numbers(replies), (0..13).collect::<Vec<u8>>());
+    assert_eq!(numbers(replies), (0..14).collect::<Vec<u8>>());
 }
 
 #[test]
@@ -267,7 +293,16 @@ fn requests_beyond_a_limit_are_refused() {
         Request::List { prefix: String::new(), after: None, limit: MAX_ENTRIES + 1 },
         Request::Dead { after: None, limit: MAX_ENTRIES + 1 },
         Request::Objects { after: None, limit: 0 },
-        Request::Record { file: 1, size: MAX_OFFSET + 1 },
+        Request::Record { file: 1, size: MAX_OFFSET + 1, truncations: 0, lens: Vec::new() },
+        Request::Record { file: 1, size: 0, truncations: 0, lens: vec![MAX_OFFSET + 1] },
+        Request::Record {
+            file: 1,
+            size: 0,
+            truncations: 0,
+            lens: vec![0; MAX_SERVERS as usize + 1],
+        },
+        Request::Shorten { file: 1, lens: vec![MAX_OFFSET + 1] },
+        Request::Enrol { address: "n".repeat(257), identity: Identity([0; 16]), replace: false },
         Request::Truncate { object: 1, len: MAX_OFFSET + 1 },
         Request::Preallocate { object: 1, len: u64::MAX },
         lock(2, 1, 0, 100),
@@ -302,8 +337,17 @@ fn replies_beyond_a_limit_are_refused() {
         Reply::File(FileInfo { servers: Vec::new(), ..file.clone() }),
         Reply::File(FileInfo { servers: vec![name()], ..file.clone() }),
         Reply::File(FileInfo { size: u64::MAX, ..file.clone() }),
+        Reply::File(FileInfo { objects: vec![ObjectInfo::default(); 1], ..file.clone() }),
+        Reply::File(FileInfo {
+            objects: vec![ObjectInfo { len: u64::MAX, ..ObjectInfo::default() }; 2],
+            ..file.clone()
+        }),
         Reply::Names { entries: vec![file; MAX_ENTRIES as usize + 1], more: false },
-        Reply::Servers { addresses: vec![String::new(); MAX_SERVERS as usize + 1] },
+        Reply::Servers {
+            addresses: vec![String::new(); MAX_SERVERS as usize + 1],
+            identities: Vec::new(),
+        },
+        Reply::Servers { addresses: vec![String::new(); 2], identities: vec![None] },
         Reply::Ids { ids: vec![0; MAX_ENTRIES as usize + 1], more: false },
         Reply::Locked { lock: 1, lease_ms: 0 },
         Reply::Reading { object_len: u64::MAX },

@@ -7,6 +7,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use striate_wire::Identity;
 use thiserror::Error;
 
 use super::name::NameError;
@@ -95,6 +96,16 @@ pub enum CatalogError {
     RepeatedAddress {
         /// The address.
         address: String,
+    },
+    /// A server stores in another place than before.
+    #[error("server {server} stores in {found}, but its files are in {known}")]
+    OtherStorage {
+        /// The server's index.
+        server: u32,
+        /// The identity of the storage that it had.
+        known: Identity,
+        /// The identity of the storage that it has.
+        found: Identity,
     },
     /// A file that still has a name cannot be forgotten.
     #[error("file {file} cannot be buried: it is alive as {name:?}")]

@@ -19,7 +19,7 @@ use redb::{Database, DatabaseError, Durability, ReadableDatabase, StorageBackend
 use super::CatalogError;
 use super::extent::{Extent, RedbStorage};
 use super::reserve::hold_least;
-use super::tables::{FORMAT, FORMAT_KEY, META, Tables};
+use super::tables::{FORMAT, FORMAT_KEY, META, OLDEST_FORMAT, Tables};
 use crate::directory::PRIVATE_FILE;
 
 /// Memory for pages of the database.
@@ -185,6 +185,8 @@ fn check_format(database: &Database, name: &str) -> Result<(), CatalogError> {
     };
     match meta.get(FORMAT_KEY)?.map(|format| format.value()) {
         Some(FORMAT) => Ok(()),
+        // Older versions of the program must not change what they do not know.
+        Some(found) if (OLDEST_FORMAT..FORMAT).contains(&found) => initialise(database),
         Some(found) if found > FORMAT => {
             Err(CatalogError::NewerFormat { catalog: name.to_owned(), found, known: FORMAT })
         }

@@ -3,7 +3,16 @@ use crate::error::ServerError;
 
 fn file(name: &str, file: u64, servers: &[u32], size: u64) -> (String, FileRecord) {
     let servers = servers.to_vec();
-    let record = FileRecord { file, strip: 10, servers, size, created_ms: 0, modified_ms: 0 };
+    let record = FileRecord {
+        file,
+        strip: 10,
+        servers,
+        size,
+        created_ms: 0,
+        modified_ms: 0,
+        truncations: 0,
+        lens: Vec::new(),
+    };
     (name.to_owned(), record)
 }
 

@@ -129,6 +129,8 @@ impl Model {
                     size: 0,
                     created_ms: now,
                     modified_ms: now,
+                    truncations: 0,
+                    lens: Vec::new(),
                 };
                 self.names.insert(name.clone(), record.clone());
                 Ok(Answer::File(record, true))

@@ -54,6 +54,8 @@ fn a_created_file_is_found_and_stays() {
         size: 0,
         created_ms: 7,
         modified_ms: 7,
+        truncations: 0,
+        lens: Vec::new(),
     };
     assert!(created);
     assert_eq!(record, expected);

@@ -46,7 +46,7 @@ fn requests_in_progress_are_finished() {
     writer.connection.send_data(id, b"cd").unwrap();
     writer.connection.send_data(id, b"").unwrap();
     let ping = writer.send(&Request::Ping);
-    assert_eq!(writer.receive(id), Ok(Reply::Written { bytes: 4 }));
+    assert!(matches!(writer.receive(id), Ok(Reply::Written { bytes: 4, .. })));
     // Depending on when it came, it gets the failure or finds the connection ended.
     if let Some(failure) = writer.wait_for_end() {
         assert_eq!((failure.code, ping), (FailureCode::Draining, id + 1));

@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use striate_server::{Embedded, Settings};
 use striate_wire::limits::MAX_DATA;
 use striate_wire::{
-    ClientTls, Connection, FailureCode, HandshakeError, Key, Request, Transport, WireError, greet,
+    ClientTls, Connection, FailureCode, HandshakeError, Key, Request, Session, Transport,
+    WireError, greet,
 };
 
 use crate::support::{Client, access, alone, connect, eventually};
@@ -22,7 +23,7 @@ fn key_file(place: &tempfile::TempDir) -> PathBuf {
 fn greet_with(embedded: &Embedded, key: Option<&Key>) -> Result<(), WireError> {
     let socket = connect(embedded.servers()[0].address());
     let mut connection = Connection::new(Transport::from(socket));
-    greet(&mut connection, key)?;
+    greet(&mut connection, key, &Session::default())?;
     connection.send_request(1, &Request::Ping)?;
     connection.receive_header().map(drop)
 }
@@ -76,7 +77,7 @@ fn frames_travel_under_tls() {
     let tls = ClientTls::from_file(&certificate).unwrap();
     let transport = tls.connect(connect(server.address()), "127.0.0.1").unwrap();
     let mut connection = Connection::new(transport);
-    greet(&mut connection, Some(&Key::from_file(&key_file).unwrap())).unwrap();
+    greet(&mut connection, Some(&Key::from_file(&key_file).unwrap()), &Session::default()).unwrap();
     let frame = MAX_DATA as usize;
     let access = access(1, 0, 3 * frame as u64);
     connection.queue_request(1, &Request::Write { access: access.clone() }).unwrap();

@@ -84,12 +84,13 @@ fn slow_clients_are_dropped_and_others_served() {
     let server = &embedded.servers()[0];
     let address = server.address();
     let mut friend = Client::new(address);
+    friend.ask(&Request::Touch { object: 1 }).unwrap();
     friend.ask(&Request::Truncate { object: 1, len: 1 << 30 }).unwrap();
     let ping = frame(1, &Request::Ping);
 
     let silent = connect(address);
     let mut half_hello = connect(address);
-    half_hello.write_all(b"STRI\x01\x01").unwrap();
+    half_hello.write_all(b"STRI\x02\x01").unwrap();
     let half_header = Client::new(address);
     half_header.send_raw(&ping[..5]);
     let after_a_frame = Client::new(address);

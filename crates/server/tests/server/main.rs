@@ -9,5 +9,6 @@ mod locks;
 mod metrics;
 mod names;
 mod objects;
+mod sessions;
 mod start;
 mod support;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use striate_server::Embedded;
-use striate_wire::{FailureCode, FileInfo, Reply, Request};
+use striate_wire::{FailureCode, FileInfo, Identity, Reply, Request};
 
 use crate::support::Client;
 
@@ -24,7 +24,8 @@ fn files_are_made_found_renamed_and_removed() {
     let addresses: Vec<_> =
         embedded.servers().iter().map(|server| server.address().to_string()).collect();
     let mut client = Client::new(embedded.servers()[0].address());
-    assert_eq!(client.ask(&Request::Servers), Ok(Reply::Servers { addresses: addresses.clone() }));
+    let known = |identities| Ok(Reply::Servers { addresses: addresses.clone(), identities });
+    assert_eq!(client.ask(&Request::Servers), known(vec![None; 3]));
 
     let made = file(&mut client, &create("/run/a", None, Some(1), true));
     assert_eq!(made.path, "run/a");
@@ -37,11 +38,12 @@ fn files_are_made_found_renamed_and_removed() {
     assert_eq!(client.refused(&create("b", Some(4), None, true)), FailureCode::Malformed);
     assert_eq!(client.refused(&create("b", None, Some(3), true)), FailureCode::Malformed);
 
-    client.ask(&Request::Record { file: made.file, size: 1234 }).unwrap();
+    let record = |file, size| Request::Record { file, size, truncations: 0, lens: Vec::new() };
+    client.ask(&record(made.file, 1234)).unwrap();
     let found = file(&mut client, &Request::Lookup { path: "run/a".into() });
     assert_eq!((found.file, found.size), (made.file, 1234));
     assert!(found.modified_ms >= found.created_ms && found.created_ms > 1_600_000_000_000);
-    assert_eq!(client.refused(&Request::Record { file: 999, size: 1 }), FailureCode::NotFound);
+    assert_eq!(client.refused(&record(999, 1)), FailureCode::NotFound);
 
     let other = file(&mut client, &create("run/b", Some(1), None, true));
     let rename = |replace| Request::Rename { from: "run/a".into(), to: "run/b".into(), replace };
@@ -110,4 +112,56 @@ fn other_servers_keep_no_names() {
         panic!()
     };
     assert_eq!((metadata, connections, &*version), (false, 1, env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn the_storage_of_a_server_is_noted_once() {
+    let embedded = Embedded::start(2).unwrap();
+    let addresses: Vec<_> =
+        embedded.servers().iter().map(|server| server.address().to_string()).collect();
+    let mut client = Client::new(embedded.servers()[0].address());
+    let enrol = |server: usize, byte, replace| Request::Enrol {
+        address: addresses[server].clone(),
+        identity: Identity([byte; 16]),
+        replace,
+    };
+    client.ask(&enrol(1, 7, false)).unwrap();
+    client.ask(&enrol(1, 7, false)).unwrap();
+    assert_eq!(client.refused(&enrol(1, 8, false)), FailureCode::WrongStorage);
+    let identities = vec![None, Some(Identity([7; 16]))];
+    let known = Reply::Servers { addresses: addresses.clone(), identities };
+    assert_eq!(client.ask(&Request::Servers), Ok(known));
+    let made = file(&mut client, &create("a", None, Some(1), true));
+    assert_eq!(made.objects[0].storage, Some(Identity([7; 16])));
+    assert_eq!(made.objects[1].storage, None);
+
+    client.ask(&enrol(1, 8, true)).unwrap();
+    let made = file(&mut client, &Request::Describe { file: made.file });
+    assert_eq!(made.objects[0].storage, Some(Identity([8; 16])));
+    let address = "elsewhere:1".to_owned();
+    let elsewhere = Request::Enrol { address, identity: Identity([7; 16]), replace: false };
+    assert_eq!(client.refused(&elsewhere), FailureCode::NotFound);
+}
+
+#[test]
+fn lengths_of_objects_are_noted_until_the_file_is_made_shorter() {
+    let embedded = Embedded::start(2).unwrap();
+    let mut client = Client::new(embedded.servers()[0].address());
+    let id = file(&mut client, &create("a", None, None, true)).file;
+    let mut noted = |request: &Request| {
+        client.ask(request).unwrap();
+        let found = file(&mut client, &Request::Describe { file: id });
+        (found.truncations, [found.objects[0].len, found.objects[1].len])
+    };
+    let record = |truncations, lens: [u64; 2]| {
+        let lens = lens.to_vec();
+        Request::Record { file: id, size: 100, truncations, lens }
+    };
+    assert_eq!(noted(&record(0, [60, 40])), (0, [60, 40]));
+    // Of two clients, the one that looked earlier comes later.
+    assert_eq!(noted(&record(0, [50, 70])), (0, [60, 70]));
+    assert_eq!(noted(&Request::Shorten { file: id, lens: vec![80, 10] }), (1, [60, 10]));
+    assert_eq!(noted(&record(0, [100, 100])), (1, [60, 10]));
+    assert_eq!(noted(&record(1, [60, 30])), (1, [60, 30]));
+    assert_eq!(client.refused(&Request::Describe { file: 999 }), FailureCode::NotFound);
 }

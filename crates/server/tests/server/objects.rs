@@ -8,10 +8,12 @@ use striate_wire::{Bytes, FailureCode, Reply, Request, TypeId};
 use crate::support::{Client, access, alone, eventually, server};
 
 fn write(client: &mut Client, object: u64, offset: u64, bytes: &[u8]) {
+    client.ask(&Request::Touch { object }).unwrap();
     let id = client.send(&Request::Write { access: access(object, offset, bytes.len() as u64) });
     client.connection.send_data(id, bytes).unwrap();
     client.connection.send_data(id, b"").unwrap();
-    assert_eq!(client.receive(id), Ok(Reply::Written { bytes: bytes.len() as u64 }));
+    let Ok(Reply::Written { bytes: written, .. }) = client.receive(id) else { panic!() };
+    assert_eq!(written, bytes.len() as u64);
 }
 
 fn read(client: &mut Client, object: u64, offset: u64, len: u64) -> Vec<u8> {
@@ -38,6 +40,7 @@ fn objects_are_made_changed_listed_and_removed() {
     assert_eq!(read(&mut client, 5, 8, 100), b"\0\0hello");
     client.ask(&Request::Truncate { object: 5, len: 12 }).unwrap();
     assert_eq!(read(&mut client, 5, 8, 100), b"\0\0he");
+    client.ask(&Request::Touch { object: 6 }).unwrap();
     client.ask(&Request::Preallocate { object: 6, len: 4096 }).unwrap();
     let all = Request::Objects { after: None, limit: 10 };
     let objects = vec![(5, 12), (6, 4096)];

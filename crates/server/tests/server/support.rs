@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use striate_server::{Embedded, Server, Settings};
 use striate_wire::{
-    Access, Bytes, Connection, Failure, FailureCode, Message, Reply, Request, Share, Transport,
-    WireError, greet,
+    Access, Bytes, Connection, Failure, FailureCode, Message, Reply, Request, Session, Share,
+    StartId, Transport, WireError, greet,
 };
 
 /// One server that keeps names.
@@ -36,6 +36,8 @@ pub(crate) fn connect(address: SocketAddr) -> TcpStream {
 pub(crate) struct Client {
     pub(crate) connection: Connection<Transport>,
     last: u64,
+    /// The start of the server at the handshake.
+    pub(crate) start: StartId,
 }
 
 impl Client {
@@ -44,9 +46,13 @@ impl Client {
     }
 
     pub(crate) fn try_new(address: SocketAddr) -> Result<Self, WireError> {
+        Self::of_session(address, &Session::default())
+    }
+
+    pub(crate) fn of_session(address: SocketAddr, session: &Session) -> Result<Self, WireError> {
         let mut connection = Connection::new(Transport::from(connect(address)));
-        greet(&mut connection, None)?;
-        Ok(Self { connection, last: 0 })
+        let instance = greet(&mut connection, None, session)?;
+        Ok(Self { connection, last: 0, start: instance.start })
     }
 
     /// Sends a request; returns its id.

@@ -3,7 +3,8 @@
 
 use striate_datatype::Datatype;
 use striate_wire::{
-    Access, Bytes, Failure, FailureCode, FileInfo, Identity, Reply, Request, Share, TypeId,
+    Access, Bytes, Failure, FailureCode, FileInfo, Identity, ObjectInfo, Reply, Request, Share,
+    StartId, TypeId,
 };
 
 fn encoding() -> Vec<u8> {
@@ -23,7 +24,16 @@ fn file() -> FileInfo {
         size: 1 << 40,
         created_ms: 1_700_000_000_000,
         modified_ms: 1_700_000_000_001,
+        truncations: 3,
+        objects: vec![
+            ObjectInfo { storage: Some(Identity([7; 16])), len: 1 << 39 },
+            ObjectInfo { storage: None, len: 0 },
+        ],
     }
+}
+
+fn record() -> Request {
+    Request::Record { file: 9, size: 1 << 40, truncations: 3, lens: vec![1 << 39, 1 << 39] }
 }
 
 pub fn requests() -> Vec<(&'static str, Request)> {
@@ -50,7 +60,7 @@ pub fn requests() -> Vec<(&'static str, Request)> {
         ("rename", Request::Rename { from: "/a".into(), to: "/b".into(), replace: true }),
         ("remove", Request::Remove { path: "/a".into() }),
         ("bury", Request::Bury { file: 9 }),
-        ("record", Request::Record { file: 9, size: 1 << 40 }),
+        ("record", record()),
         ("servers", Request::Servers),
         ("dead", Request::Dead { after: Some(8), limit: 10 }),
         (
@@ -82,7 +92,22 @@ pub fn requests() -> Vec<(&'static str, Request)> {
         ("space", Request::Space),
         ("statistics", Request::Statistics),
         ("identify", Request::Identify),
+        ("describe", Request::Describe { file: 9 }),
+        ("shorten", Request::Shorten { file: 9, lens: vec![1 << 20, 4096] }),
+        (
+            "enrol",
+            Request::Enrol {
+                address: "node1:7070".into(),
+                identity: Identity([7; 16]),
+                replace: false,
+            },
+        ),
     ]
+}
+
+fn servers() -> Reply {
+    let identities = vec![Some(Identity([7; 16])), None];
+    Reply::Servers { addresses: file().servers, identities }
 }
 
 pub fn replies() -> Vec<(&'static str, Reply)> {
@@ -90,11 +115,11 @@ pub fn replies() -> Vec<(&'static str, Reply)> {
         ("done", Reply::Done),
         ("file", Reply::File(file())),
         ("names", Reply::Names { entries: vec![file(), file()], more: true }),
-        ("servers", Reply::Servers { addresses: file().servers }),
+        ("servers", servers()),
         ("ids", Reply::Ids { ids: vec![1, 300, u64::MAX], more: false }),
         ("locked", Reply::Locked { lock: 77, lease_ms: 10_000 }),
         ("reading", Reply::Reading { object_len: 1 << 35 }),
-        ("written", Reply::Written { bytes: 1 << 20 }),
+        ("written", Reply::Written { bytes: 1 << 20, start: StartId(1 << 60) }),
         ("len", Reply::Len { len: 0, exists: false }),
         ("objects", Reply::Objects { objects: vec![(9, 4096), (10, 0)], more: false }),
         ("space", Reply::Space { total: 1 << 40, free: 1 << 39, available: 1 << 38, objects: 12 }),
@@ -109,6 +134,7 @@ pub fn replies() -> Vec<(&'static str, Reply)> {
                 connections: 12,
             },
         ),
+        ("synced", Reply::Synced { start: StartId(1 << 60) }),
     ]
 }
 
