@@ -38,6 +38,7 @@ pub(crate) fn serve(
         connection: Connection::new(stream),
         holder: server.locks.holder(),
         id: 0,
+        admitted: false,
     };
     let mut refused = false;
     let admit = |session: &Session| entry.admit(session).inspect_err(|_| refused = true);
@@ -62,6 +63,7 @@ struct ClientConnection<'s> {
     holder: Holder<'s>,
     /// The request that the last frame belonged to.
     id: u64,
+    admitted: bool,
 }
 
 impl ClientConnection<'_> {
@@ -74,6 +76,7 @@ impl ClientConnection<'_> {
     }
 
     fn serve_requests(&mut self) -> Result<(), WireError> {
+        self.admitted = true;
         loop {
             self.id = 0;
             self.connection.stream().rest();
@@ -170,7 +173,8 @@ impl ClientConnection<'_> {
                 self.server.statistics.bad_frames.add(1);
                 self.log_offence("bad bytes", error);
             }
-            WireError::Io(error) if error.kind() == ErrorKind::TimedOut => {
+            // Strangers are told nothing.
+            WireError::Io(error) if error.kind() == ErrorKind::TimedOut && self.admitted => {
                 self.log_offence("too slow", error);
                 let _ = self.send_failure(&Failure::new(FailureCode::Busy, error.to_string()));
                 self.connection.stream().close_gently();

@@ -24,6 +24,7 @@ mod server_info;
 #[cfg(test)]
 mod tests;
 mod transfer;
+mod unsynced;
 mod url;
 
 pub use client::Client;

@@ -9,6 +9,7 @@ use striate_wire::{FailureCode, Reply, Request};
 use crate::support::{Client, access, eventually, server};
 
 fn begin_write(client: &mut Client) -> u64 {
+    client.ask(&Request::Touch { object: OBJ }).unwrap();
     let id = client.send(&Request::Write { access: access(1, 0, 4) });
     client.connection.send_data(id, b"ab").unwrap();
     id
@@ -34,7 +35,7 @@ fn requests_in_progress_are_finished() {
     holder.ask(&lock).unwrap();
     let mut waiter = Client::new(address);
     let wait = waiter.send(&lock);
-    eventually("all have begun", || server.statistics().requests.get() == 3);
+    eventually("all have begun", || server.statistics().requests.get() == 4);
 
     // None is cut, as connections are that take too long.
     let drained = thread::spawn(move || server.drain());
@@ -61,7 +62,7 @@ fn who_takes_too_long_is_cut() {
     let first = server(&data, |settings| settings.limits.drain_time = Duration::from_millis(300));
     let mut writer = Client::new(first.address());
     begin_write(&mut writer);
-    eventually("it has begun", || first.statistics().requests.get() == 1);
+    eventually("it has begun", || first.statistics().requests.get() == 2);
     let start = Instant::now();
     assert_eq!(first.drain(), 1);
     assert!(start.elapsed() >= Duration::from_millis(300));
@@ -72,7 +73,7 @@ fn who_takes_too_long_is_cut() {
     // Dropped, a server does not wait for those in progress: it would be for as long as the drain
     // time.
     begin_write(&mut client);
-    eventually("it has begun", || second.statistics().requests.get() == 2);
+    eventually("it has begun", || second.statistics().requests.get() == 3);
     drop(second);
     assert_eq!(client.wait_for_end(), None);
 }

@@ -80,6 +80,9 @@ fn frames_travel_under_tls() {
     greet(&mut connection, Some(&Key::from_file(&key_file).unwrap()), &Session::default()).unwrap();
     let frame = MAX_DATA as usize;
     let access = access(1, 0, 3 * frame as u64);
+    connection.send_request(9, &Request::Touch { object: 1 }).unwrap();
+    let header = connection.receive_header().unwrap();
+    connection.receive_message(&header).unwrap();
     connection.queue_request(1, &Request::Write { access: access.clone() }).unwrap();
     for _ in 0..3 {
         connection.send_data(1, &vec![7; frame]).unwrap();

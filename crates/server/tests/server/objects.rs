@@ -162,6 +162,7 @@ fn a_server_that_is_stopped_does_not_wait_for_its_link() {
     let data = tempfile::tempdir().unwrap();
     let slow = server(&data, |settings| settings.bandwidth = Some(1));
     let mut client = Client::new(slow.address());
+    client.ask(&Request::Touch { object: 1 }).unwrap();
     let id = client.send(&Request::Write { access: access(1, 0, 1 << 16) });
     client.connection.send_data(id, &vec![7; 1 << 16]).unwrap();
     eventually("the write has begun", || slow.statistics().contiguous_requests.get() == 1);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::options::ClientOptions;
 
 /// What is waited before the second, the third and all further attempts: a server that was started
-/// anew is back soon, one that is overloaded is not.
+/// anew is back soon, one that is overloaded is not. Never longer than a sixteenth of the patience.
 const PAUSES: [Duration; 3] =
     [Duration::from_millis(20), Duration::from_millis(100), Duration::from_millis(500)];
 
@@ -22,7 +22,13 @@ pub(super) struct Attempts {
 impl Attempts {
     /// The first attempt begins now.
     pub(super) fn new(options: &ClientOptions) -> Self {
-        Self { begin: Instant::now(), patience: options.patience, most: options.attempts, made: 1 }
+        Self::up_to(options.attempts, options)
+    }
+
+    /// As [`Attempts::new`], but no more than so many.
+    pub(super) fn up_to(most: u32, options: &ClientOptions) -> Self {
+        let most = most.min(options.attempts);
+        Self { begin: Instant::now(), patience: options.patience, most, made: 1 }
     }
 
     /// How many there were, the one under way included.
@@ -44,7 +50,7 @@ impl Attempts {
 
     /// Waits for the time of the next attempt, if there shall be one.
     pub(super) fn again(&mut self) -> bool {
-        let pause = PAUSES[(self.made as usize - 1).min(PAUSES.len() - 1)];
+        let pause = PAUSES[(self.made as usize - 1).min(PAUSES.len() - 1)].min(self.patience / 16);
         if self.made >= self.most || self.begin.elapsed() + pause >= self.patience {
             return false;
         }

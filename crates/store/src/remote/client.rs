@@ -22,10 +22,26 @@ pub struct Client {
     address: Arc<str>,
     pool: Arc<Pool>,
     renewal: Arc<Renewal>,
+    /// How often it tries, if not as often as its options say.
+    attempts: u32,
 }
 
 /// The clients of [`Client::shared`].
 static SHARED: Mutex<Option<HashMap<(String, bool), Client>>> = Mutex::new(None);
+
+/// Options from the environment, for a URL.
+fn options_for(url: &RemoteUrl) -> Result<ClientOptions, StoreError> {
+    let failed = |error: OptionsError| {
+        StoreError::new(Operation::Open, url.to_string(), Cause::Other(error.into()))
+    };
+    let mut options = ClientOptions::from_environment().map_err(failed)?;
+    match (url.tls, &options.tls) {
+        (true, None) => return Err(failed(OptionsError::NoAuthorities)),
+        (true, Some(_)) => {}
+        (false, _) => options.tls = None,
+    }
+    Ok(options)
+}
 
 /// Making one.
 impl Client {
@@ -35,8 +51,11 @@ impl Client {
         let address = with_port(address).map_err(failed)?;
         let client = Self {
             address: address.as_str().into(),
-            pool: Pool::new(options),
+            pool: Pool::new(options).map_err(|error| {
+                StoreError::new(Operation::Open, address.clone(), Cause::Other(error.into()))
+            })?,
             renewal: Renewal::new(),
+            attempts: u32::MAX,
         };
         let server = client.identify(&address)?;
         if server.metadata {
@@ -56,19 +75,22 @@ impl Client {
         }
         // While connecting, other threads may use their servers.
         drop(known);
-        let failed = |error: OptionsError| {
-            StoreError::new(Operation::Open, url.to_string(), Cause::Other(error.into()))
-        };
-        let mut options = ClientOptions::from_environment().map_err(failed)?;
-        match (url.tls, &options.tls) {
-            (true, None) => return Err(failed(OptionsError::NoAuthorities)),
-            (true, Some(_)) => {}
-            (false, _) => options.tls = None,
-        }
-        let client = Self::connect(&url.address, options)?;
+        let client = Self::connect(&url.address, options_for(url)?)?;
         let mut known = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
         let clients = known.get_or_insert_with(HashMap::new);
         Ok(clients.entry(key).or_insert(client).clone())
+    }
+
+    /// A client of its own for the server of a URL, which tries no more than so often: to find out
+    /// about servers, rather than to use them.
+    pub fn with_attempts(url: &RemoteUrl, attempts: u32) -> Result<Self, StoreError> {
+        let options = ClientOptions { attempts, ..options_for(url)? };
+        Self::connect(&url.address, options)
+    }
+
+    /// The same client, for what is not worth more than so many attempts.
+    pub(super) fn brief(&self, attempts: u32) -> Self {
+        Self { attempts, ..self.clone() }
     }
 
     /// The metadata server, as `host:port`.
@@ -130,7 +152,7 @@ impl Client {
         addresses: &[String],
         requests: impl Fn(usize) -> Request,
     ) -> Result<Vec<Reply>, ServerError> {
-        let mut attempts = Attempts::new(self.options());
+        let mut attempts = Attempts::up_to(self.attempts, self.options());
         let mut replies: Vec<Option<Reply>> = vec![None; addresses.len()];
         let mut open: Vec<Call> = (0..addresses.len()).map(Call::new).collect();
         while !open.is_empty() {

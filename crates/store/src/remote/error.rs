@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use striate_wire::{Failure, FailureCode, HandshakeError, TlsError, WireError};
+use striate_wire::{Failure, FailureCode, HandshakeError, Identity, TlsError, WireError};
 use thiserror::Error;
 
 use crate::error::ErrorKind;
@@ -21,12 +21,45 @@ pub enum CallError {
     /// The server answered something else.
     #[error("{0}")]
     Protocol(String),
+    /// The server stores in another place than the catalogue knows.
+    #[error(
+        "it stores in {found}, but its files are in {expected}: it was started on another data directory"
+    )]
+    WrongStorage {
+        /// The storage that the catalogue knows.
+        expected: Identity,
+        /// The storage that the server has.
+        found: Identity,
+    },
+    /// An object has fewer bytes than it had.
+    #[error(
+        "object {object:016x} has {len} bytes, but the catalogue knows of {known}: its storage has lost them"
+    )]
+    MissingBytes {
+        /// The object.
+        object: u64,
+        /// Bytes it has; none if there is no object.
+        len: u64,
+        /// Bytes it had.
+        known: u64,
+    },
+    /// The server was started anew after it had acknowledged writes that were not synced.
+    #[error(
+        "the server was started anew, and may have lost {bytes} bytes that were written since the last sync"
+    )]
+    Restarted {
+        /// Bytes that were written.
+        bytes: u64,
+    },
+    /// The server was started anew, and what is kept must be written to it first.
+    #[error("the server was started anew")]
+    Stale,
 }
 
 impl CallError {
     /// Nothing came, or went, for so long.
     pub(super) fn silence(patience: Duration) -> Self {
-        let text = format!("no answer for {} s", patience.as_secs_f64());
+        let text = format!("no answer for {} s: not a byte came or went", patience.as_secs_f64());
         io::Error::new(io::ErrorKind::TimedOut, text).into()
     }
 
@@ -87,7 +120,12 @@ impl CallError {
                 | HandshakeError::ServerWithoutTls,
             )) => ErrorKind::Unsupported,
             Self::Connection(WireError::Handshake(_)) => ErrorKind::Denied,
-            Self::Connection(_) | Self::Protocol(_) => ErrorKind::Io,
+            Self::Connection(_)
+            | Self::Protocol(_)
+            | Self::WrongStorage { .. }
+            | Self::MissingBytes { .. }
+            | Self::Restarted { .. }
+            | Self::Stale => ErrorKind::Io,
         }
     }
 }
@@ -105,6 +143,7 @@ fn kind_of(code: FailureCode) -> ErrorKind {
         | FailureCode::Io
         | FailureCode::Busy
         | FailureCode::LockLost
+        | FailureCode::WrongStorage
         | FailureCode::Draining => ErrorKind::Io,
     }
 }

@@ -10,6 +10,7 @@ use striate_wire::limits::MAX_DATA;
 use striate_wire::{Connection, Header, Malformed, WireError};
 
 use super::pieces::{Piece, RemoteRequest};
+use super::unsynced::Kept;
 
 /// Most pieces of a frame that go to the system one by one.
 const SLICES: usize = 128;
@@ -61,17 +62,19 @@ impl<'w> Feed<'w> {
         pieces
     }
 
-    /// Sends the next frame.
+    /// Sends the next frame. Its bytes are kept too, as long as there is room for all of them.
     pub(super) fn send<S: Write>(
         &mut self,
         connection: &mut Connection<S>,
         id: u64,
         memory: &[u8],
         bounce: &mut Vec<u8>,
+        kept: &mut Option<Kept>,
     ) -> Result<(), WireError> {
         let pieces = self.take(FRAME);
         if let Some(ranges) = in_memory(&pieces) {
             let slices: Vec<_> = ranges.map(|range| IoSlice::new(&memory[range])).collect();
+            keep(kept, &slices);
             return connection.send_data_parts(id, &slices);
         }
         bounce.clear();
@@ -89,6 +92,7 @@ impl<'w> Feed<'w> {
                 }
             }
         }
+        keep(kept, &[IoSlice::new(bounce)]);
         connection.send_data(id, bounce)
     }
 
@@ -138,6 +142,15 @@ impl<'w> Feed<'w> {
                 }
             }
         }
+    }
+}
+
+/// Keeps a frame; if there is no room for it, nothing of the request.
+fn keep(kept: &mut Option<Kept>, parts: &[IoSlice<'_>]) {
+    let Some(all) = kept else { return };
+    match all.frame(parts.iter().map(|part| part.len()).sum()) {
+        Some(frame) => parts.iter().for_each(|part| frame.extend_from_slice(part)),
+        None => *kept = None,
     }
 }
 

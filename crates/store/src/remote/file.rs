@@ -2,17 +2,21 @@
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use striate_layout::striping::Striping;
 use striate_wire::limits::{MAX_ENCODING, MAX_REGIONS};
-use striate_wire::{FileInfo, Reply, Request, Traffic};
+use striate_wire::{FailureCode, FileInfo, Reply, Request, Traffic};
 
-use super::client::Client;
+use super::attempts::Attempts;
+use super::client::{Client, unexpected};
+use super::error::{CallError, ServerError};
 use super::feed::Feed;
-use super::files::{Layout, striping};
+use super::files::{Layout, size_of, striping};
 use super::pieces::{RemoteRequest, Typed};
 use super::transfer::Servers;
+use super::unsynced::{Settled, Unsynced};
 use super::url::RemoteUrl;
 use crate::error::{ErrorKind, Operation, StoreError};
 use crate::expand;
@@ -46,13 +50,32 @@ pub struct RemoteFile {
     striping: Striping,
     /// Whether something was written since the metadata server got the size.
     grown: AtomicBool,
+    unsynced: Unsynced,
+    known: Mutex<KnownLens>,
 }
+
+/// How long the objects are at least, as the metadata server or this handle found.
+#[derive(Clone, Debug, Default)]
+struct KnownLens {
+    truncations: u64,
+    lens: Vec<u64>,
+}
+
+impl From<&FileInfo> for KnownLens {
+    fn from(info: &FileInfo) -> Self {
+        let lens = info.objects.iter().map(|object| object.len).collect();
+        Self { truncations: info.truncations, lens }
+    }
+}
+
+/// Attempts at telling the metadata server the size when a file is closed.
+const FAREWELLS: u32 = 4;
 
 /// Tells the metadata server how long the file is, for listings; if that fails, the objects still
 /// know.
 impl Drop for RemoteFile {
     fn drop(&mut self) {
-        let _ = self.record();
+        let _ = self.record_by(&self.client.brief(FAREWELLS));
     }
 }
 
@@ -72,11 +95,16 @@ impl RemoteFile {
         let info = if options.create {
             client.create(path, &options.layout, options.exclusive)?
         } else {
-            client.lookup(path)?
+            let found = client.lookup(path)?;
+            // For a catalogue that does not know it yet; a server that is down may tell later.
+            client.brief(1).enrol_new(&found).unwrap_or(found)
         };
         let striping = striping(&info);
         let grown = AtomicBool::new(false);
-        Ok(Self { client: client.clone(), name: url.to_string(), info, striping, grown })
+        let unsynced = Unsynced::new(info.servers.len(), client.pool().budget());
+        let known = Mutex::new(KnownLens::from(&info));
+        let (client, name) = (client.clone(), url.to_string());
+        Ok(Self { client, name, info, striping, grown, unsynced, known })
     }
 
     /// What the metadata server said of the file when it was opened.
@@ -87,10 +115,14 @@ impl RemoteFile {
     /// Tells the metadata server how long the file is, for listings, if something was written since
     /// it got last.
     pub fn record(&self) -> Result<(), StoreError> {
+        self.record_by(&self.client)
+    }
+
+    fn record_by(&self, client: &Client) -> Result<(), StoreError> {
         if !self.grown.swap(false, Ordering::Relaxed) {
             return Ok(());
         }
-        let recorded = self.len().and_then(|len| self.client.record(&self.info, len));
+        let recorded = self.record_now(client);
         if recorded.is_err() {
             self.grown.store(true, Ordering::Relaxed);
         }
@@ -102,12 +134,77 @@ impl RemoteFile {
         self.client.traffic()
     }
 
+    fn known(&self) -> MutexGuard<'_, KnownLens> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells the metadata server how long the file and its objects are.
+    fn record_now(&self, client: &Client) -> Result<(), StoreError> {
+        let truncations = self.known().truncations;
+        let lens = self.checked_lens(client)?;
+        client.record_lens(&self.info, size_of(&self.info, &lens), truncations, lens.clone())?;
+        let mut known = self.known();
+        if known.truncations == truncations {
+            known.lens = lens;
+        }
+        Ok(())
+    }
+
+    /// The lengths of all objects, none of which is shorter than it was known to be.
+    fn checked_lens(&self, client: &Client) -> Result<Vec<u64>, StoreError> {
+        let failed = |error| StoreError::server(Operation::Len, &self.name, error);
+        let known = self.known().clone();
+        let lens = client.found_lens(&self.info).map_err(failed)?;
+        for (server, (&len, &known)) in (0..).zip(lens.iter().zip(&known.lens)) {
+            if len < known {
+                self.check_missing(client, server).map_err(failed)?;
+            }
+        }
+        Ok(lens)
+    }
+
+    /// An object was found shorter than it was known to be.
+    fn check_missing(&self, client: &Client, server: u32) -> Result<(), ServerError> {
+        let now = client.check_missing(&self.info, server)?;
+        *self.known() = KnownLens::from(&now);
+        Ok(())
+    }
+
+    /// Does something to objects. An object that is missing is made if it never had a byte: who
+    /// created the file may have come no further than the name.
+    fn with_objects<T>(
+        &self,
+        mut work: impl FnMut() -> Result<T, ServerError>,
+    ) -> Result<T, ServerError> {
+        let is_missing = |error: &ServerError| {
+            error.failure().is_some_and(|failure| failure.code == FailureCode::NotFound)
+        };
+        let mut left = self.info.servers.len();
+        loop {
+            let error = match work() {
+                Err(error) if is_missing(&error) && left > 0 => error,
+                result => return result,
+            };
+            let servers = &self.info.servers;
+            let Some(server) = servers.iter().position(|address| *address == error.address())
+            else {
+                return Err(error);
+            };
+            // If the file is gone, that is the error.
+            self.check_missing(&self.client, server as u32)?;
+            let touch = Request::Touch { object: self.info.file };
+            self.client.all_done(&servers[server..=server], &touch)?;
+            left -= 1;
+        }
+    }
+
     fn servers(&self) -> Servers<'_> {
         Servers {
             pool: self.client.pool(),
             file: self.info.file,
             striping: self.striping,
             addresses: &self.info.servers,
+            unsynced: &self.unsynced,
         }
     }
 
@@ -124,6 +221,11 @@ impl RemoteFile {
         if short.is_empty() {
             return Ok(all);
         }
+        for &(server, len) in &short {
+            if self.known().lens.get(server as usize).is_some_and(|&known| len < known) {
+                self.check_missing(&self.client, server).map_err(failed)?;
+            }
+        }
         // An object that ends early has a gap, unless the file ends as well.
         let len = self.len()?;
         for object in short {
@@ -135,18 +237,71 @@ impl RemoteFile {
 
     fn write(&self, wanted: &RemoteRequest<'_>, memory: &[u8]) -> Result<(), StoreError> {
         self.grown.store(true, Ordering::Relaxed);
-        let written = self.servers().write(wanted, memory);
+        let written = self.with_objects(|| self.servers().write(wanted, memory));
         written.map_err(|error| StoreError::server(Operation::Write, &self.name, error))
     }
 
-    /// One request to each server.
-    fn on_all(
+    /// One request to each server, which changes its object.
+    fn change_all(
         &self,
         operation: Operation,
         request: impl Fn(u32) -> Request,
-    ) -> Result<Vec<Reply>, StoreError> {
-        let all = self.client.on_all(&self.info.servers, |server| request(server as u32));
-        all.map_err(|error| StoreError::server(operation, &self.name, error))
+    ) -> Result<(), StoreError> {
+        let servers = &self.info.servers;
+        let _order = self.unsynced.order.read().unwrap_or_else(PoisonError::into_inner);
+        // The start that acknowledges it is this one, or a later one: never an earlier.
+        let starts: Vec<_> =
+            servers.iter().map(|address| self.client.pool().start_of(address)).collect();
+        self.with_objects(|| self.client.on_all(servers, |server| request(server as u32)))
+            .map_err(|error| StoreError::server(operation, &self.name, error))?;
+        for (server, (address, start)) in (0..).zip(servers.iter().zip(starts)) {
+            if let Some(start) = start.or_else(|| self.client.pool().start_of(address)) {
+                let kept = self.unsynced.keep(server).map(|kept| (request(server), None, kept));
+                self.unsynced.acknowledged(server, start, 0, kept);
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes durable what was written; what a server may have lost that was started anew is
+    /// written again, or is an error.
+    fn sync_objects(&self) -> Result<(), ServerError> {
+        let servers = &self.info.servers;
+        let object = self.info.file;
+        let mut attempts = Attempts::new(self.client.options());
+        loop {
+            let marks: Vec<u64> =
+                (0..servers.len() as u32).map(|server| self.unsynced.mark(server)).collect();
+            let replies =
+                self.with_objects(|| self.client.on_all(servers, |_| Request::Sync { object }))?;
+            let (mut again, mut lost) = (Vec::new(), None);
+            for (server, (address, reply)) in (0..).zip(servers.iter().zip(&replies)) {
+                let Reply::Synced { start } = *reply else {
+                    return Err(unexpected(address, reply, "that it is durable"));
+                };
+                match self.unsynced.settle(server, marks[server as usize], start) {
+                    Settled::Durable => {}
+                    Settled::WriteAgain => again.push((server, start)),
+                    Settled::Lost(bytes) => {
+                        let restarted = CallError::Restarted { bytes };
+                        lost.get_or_insert(ServerError::new(address, restarted, 1));
+                    }
+                }
+            }
+            if let Some(lost) = lost {
+                return Err(lost);
+            }
+            let Some(&(last, _)) = again.last() else { return Ok(()) };
+            for (server, start) in again {
+                self.client.pool().note_start(&servers[server as usize], start);
+                self.servers().write_again(server, &mut Attempts::new(self.client.options()))?;
+            }
+            if !attempts.again() {
+                // It was started anew each time, so often that nothing could be made durable.
+                let address = servers[last as usize].as_str();
+                return Err(ServerError::new(address, CallError::Stale, attempts.made()));
+            }
+        }
     }
 
     fn check_list(
@@ -215,7 +370,7 @@ impl Store for RemoteFile {
     }
 
     fn len(&self) -> Result<u64, StoreError> {
-        self.client.size(&self.info)
+        Ok(size_of(&self.info, &self.checked_lens(&self.client)?))
     }
 
     fn set_len(&self, len: u64) -> Result<(), StoreError> {
@@ -224,11 +379,18 @@ impl Store for RemoteFile {
             StoreError::malformed(Operation::SetLen, &self.name, what).at(0, len)
         })?;
         let object = self.info.file;
-        self.on_all(Operation::SetLen, |server| Request::Truncate {
+        let object_len = |server| self.striping.object_len(server, len);
+        let lens: Vec<u64> = (0..self.striping.servers.get()).map(object_len).collect();
+        // First, so that no one takes the objects for damaged, whatever happens in between.
+        let shortened = self.client.shorten(&self.info, lens.clone());
+        let info =
+            shortened.map_err(|error| StoreError::server(Operation::SetLen, &self.name, error))?;
+        *self.known() = KnownLens::from(&info);
+        self.change_all(Operation::SetLen, |server| Request::Truncate {
             object,
-            len: self.striping.object_len(server, len),
+            len: object_len(server),
         })?;
-        self.client.record(&self.info, len)
+        self.client.record_lens(&self.info, len, info.truncations, lens)
     }
 
     fn preallocate(&self, len: u64) -> Result<(), StoreError> {
@@ -237,18 +399,17 @@ impl Store for RemoteFile {
             StoreError::malformed(Operation::Preallocate, &self.name, what).at(0, len)
         })?;
         let object = self.info.file;
-        self.on_all(Operation::Preallocate, |server| Request::Preallocate {
+        self.change_all(Operation::Preallocate, |server| Request::Preallocate {
             object,
             len: self.striping.object_len(server, len),
-        })?;
-        Ok(())
+        })
     }
 
     fn sync(&self) -> Result<(), StoreError> {
-        let object = self.info.file;
-        self.on_all(Operation::Sync, |_| Request::Sync { object })?;
+        self.sync_objects()
+            .map_err(|error| StoreError::server(Operation::Sync, &self.name, error))?;
         self.grown.store(false, Ordering::Relaxed);
-        self.client.record(&self.info, self.len()?)
+        self.record_now(&self.client)
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, StoreError> {

@@ -9,10 +9,10 @@ use std::num::{NonZeroU32, NonZeroU64};
 
 use striate_layout::striping::Striping;
 use striate_wire::limits::MAX_ENTRIES;
-use striate_wire::{FileInfo, Reply, Request};
+use striate_wire::{FileInfo, Identity, Reply, Request};
 
 use super::client::{Client, unexpected};
-use super::error::ServerError;
+use super::error::{CallError, ServerError};
 use crate::error::{Operation, StoreError};
 
 /// How a new file is dealt to servers.
@@ -42,6 +42,13 @@ pub(super) fn striping(file: &FileInfo) -> Striping {
     }
 }
 
+/// The size of a file whose objects have these lengths.
+pub(super) fn size_of(file: &FileInfo, lens: &[u64]) -> u64 {
+    let striping = striping(file);
+    let ends = (0..).zip(lens).map(|(index, &len)| striping.file_len(index, len));
+    ends.max().unwrap_or(0)
+}
+
 /// Files by their names. A slash at the beginning of a path makes no difference.
 impl Client {
     /// Makes a file and its objects; finds it if it exists, unless `exclusive`.
@@ -55,6 +62,7 @@ impl Client {
         let request = Request::Create { path: path.to_owned(), strip, servers, first, exclusive };
         let failed = |error| StoreError::server(Operation::Open, self.url(path).to_string(), error);
         let file = self.ask_for_file(&request).map_err(failed)?;
+        self.expect_storage(&file);
         // Also if the file was there: the client that created it may have come no further.
         let touched = self.all_done(&file.servers, &Request::Touch { object: file.file });
         if touched.is_err() && exclusive {
@@ -62,14 +70,61 @@ impl Client {
             let _ = self.remove(path);
         }
         touched.map_err(failed)?;
-        Ok(file)
+        self.enrol_new(&file).map_err(failed)
     }
 
     /// Finds a file, with its size as of the last sync, close or truncation.
     pub fn lookup(&self, path: &str) -> Result<FileInfo, StoreError> {
+        let failed = |error| StoreError::server(Operation::Open, self.url(path).to_string(), error);
         let request = Request::Lookup { path: path.to_owned() };
-        self.ask_for_file(&request)
-            .map_err(|error| StoreError::server(Operation::Open, self.url(path).to_string(), error))
+        let file = self.ask_for_file(&request).map_err(failed)?;
+        self.expect_storage(&file);
+        Ok(file)
+    }
+
+    /// What the metadata server knows of a file now, whatever its name is.
+    pub(super) fn describe(&self, file: u64) -> Result<FileInfo, ServerError> {
+        let file = self.ask_for_file(&Request::Describe { file })?;
+        self.expect_storage(&file);
+        Ok(file)
+    }
+
+    /// The servers of a file must have the storage that the catalogue knows.
+    fn expect_storage(&self, file: &FileInfo) {
+        for (address, object) in file.servers.iter().zip(&file.objects) {
+            if let Some(storage) = object.storage {
+                self.pool().expect_storage(address, storage);
+            }
+        }
+    }
+
+    /// Tells the metadata server which storage servers have that it does not know yet.
+    pub(super) fn enrol_new(&self, file: &FileInfo) -> Result<FileInfo, ServerError> {
+        let mut file = file.clone();
+        for (address, object) in file.servers.iter().zip(&mut file.objects) {
+            if object.storage.is_none() {
+                let identity = match self.ask_server(address, &Request::Identify)? {
+                    Reply::Server { identity, .. } => identity,
+                    other => return Err(unexpected(address, &other, "the identity")),
+                };
+                self.enrol(address, identity, false)?;
+                object.storage = Some(identity);
+            }
+        }
+        Ok(file)
+    }
+
+    /// Tells the metadata server which storage a server has.
+    pub(super) fn enrol(
+        &self,
+        address: &str,
+        identity: Identity,
+        replace: bool,
+    ) -> Result<(), ServerError> {
+        let request = Request::Enrol { address: address.to_owned(), identity, replace };
+        self.ask_done(&request)?;
+        self.pool().expect_storage(address, identity);
+        Ok(())
     }
 
     /// Finds a file, with its size of now.
@@ -87,17 +142,44 @@ impl Client {
     }
 
     fn size_by_objects(&self, file: &FileInfo) -> Result<u64, ServerError> {
-        let striping = striping(file);
+        let lens = self.found_lens(file)?;
+        let known: Vec<u64> = file.objects.iter().map(|object| object.len).collect();
+        for (server, (&len, &known)) in (0..).zip(lens.iter().zip(&known)) {
+            if len < known {
+                self.check_missing(file, server)?;
+            }
+        }
+        Ok(size_of(file, &lens))
+    }
+
+    /// The lengths that the objects of a file have.
+    pub(super) fn found_lens(&self, file: &FileInfo) -> Result<Vec<u64>, ServerError> {
         let object = file.file;
         let replies = self.on_all(&file.servers, |_| Request::ObjectLen { object })?;
-        let mut size = 0;
-        for ((index, address), reply) in (0..).zip(&file.servers).zip(&replies) {
-            let Reply::Len { len, .. } = reply else {
-                return Err(unexpected(address, reply, "the length of an object"));
-            };
-            size = size.max(striping.file_len(index, *len));
+        let len = |(address, reply): (&String, &Reply)| match reply {
+            Reply::Len { len, .. } => Ok(*len),
+            other => Err(unexpected(address, other, "the length of an object")),
+        };
+        file.servers.iter().zip(&replies).map(len).collect()
+    }
+
+    /// An object was found shorter than it was known to be: that is an error, unless the file was
+    /// made shorter meanwhile. Returns what is known of the file now.
+    pub(super) fn check_missing(
+        &self,
+        file: &FileInfo,
+        server: u32,
+    ) -> Result<FileInfo, ServerError> {
+        let now = self.describe(file.file)?;
+        let known = now.objects.get(server as usize).map_or(0, |object| object.len);
+        // In this order: what was known before was there before.
+        let len = self.found_lens(&now)?.get(server as usize).copied().unwrap_or(0);
+        if len < known && self.describe(file.file)?.truncations == now.truncations {
+            let missing = CallError::MissingBytes { object: file.file, len, known };
+            let address = file.servers.get(server as usize).map_or("", String::as_str);
+            return Err(ServerError::new(address, missing, 1));
         }
-        Ok(size)
+        Ok(now)
     }
 
     /// The files whose paths begin with `prefix`, in the order of their paths' bytes, with their
@@ -204,10 +286,28 @@ impl Client {
 
     /// Notes the size of a file, as known at a sync, close or truncation, for listings.
     pub fn record(&self, file: &FileInfo, size: u64) -> Result<(), StoreError> {
-        self.ask_done(&Request::Record { file: file.file, size }).map_err(|error| {
+        self.record_lens(file, size, 0, Vec::new())
+    }
+
+    /// As [`Client::record`], with the lengths of all objects as they were found after the file
+    /// had been made shorter so often.
+    pub(super) fn record_lens(
+        &self,
+        file: &FileInfo,
+        size: u64,
+        truncations: u64,
+        lens: Vec<u64>,
+    ) -> Result<(), StoreError> {
+        let request = Request::Record { file: file.file, size, truncations, lens };
+        self.ask_done(&request).map_err(|error| {
             let url = self.url(&file.path).to_string();
             StoreError::server(Operation::SetLen, url, error).at(0, size)
         })
+    }
+
+    /// Tells the metadata server that the objects of a file are about to have these lengths.
+    pub(super) fn shorten(&self, file: &FileInfo, lens: Vec<u64>) -> Result<FileInfo, ServerError> {
+        self.ask_for_file(&Request::Shorten { file: file.file, lens })
     }
 }
 

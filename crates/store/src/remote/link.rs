@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
-use striate_wire::{Connection, Message, Reply, Request, SentTypes, Transport, WireError, greet};
+use striate_wire::{
+    Connection, Instance, Message, Reply, Request, SentTypes, Session, Transport, WireError, greet,
+};
 
 use super::error::CallError;
 use super::options::ClientOptions;
@@ -27,6 +29,9 @@ pub(super) struct Link {
     last_id: u64,
     patience: Duration,
     broken: bool,
+    /// The number of the connection in the session of the client.
+    number: u64,
+    server: Instance,
 }
 
 impl Link {
@@ -35,24 +40,38 @@ impl Link {
         address: &str,
         options: &ClientOptions,
         patience: Duration,
+        session: &Session,
     ) -> Result<Self, CallError> {
         let socket = dial(address, options.connect_timeout.min(patience))?;
         socket.set_nodelay(true)?;
+        keep_alive(&socket)?;
         let transport = match &options.tls {
             Some(tls) => tls.connect(socket, host_of(address))?,
             None => Transport::from(socket),
         };
         transport.set_patience(Some(patience), Some(patience))?;
-        let mut link = Self {
-            connection: Connection::new(transport),
+        let mut connection = Connection::new(transport);
+        let server = greet(&mut connection, options.key.as_ref(), session)
+            .map_err(|error| silence_or(error, patience))?;
+        Ok(Self {
+            connection,
             known: SentTypes::new(KNOWN),
             last_id: 0,
             patience,
             broken: false,
-        };
-        let greeted = greet(&mut link.connection, options.key.as_ref());
-        greeted.map_err(|error| link.failed(error))?;
-        Ok(link)
+            number: session.connection,
+            server,
+        })
+    }
+
+    /// The number of the connection.
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The server at the other end.
+    pub(super) fn server(&self) -> Instance {
+        self.server
     }
 
     /// The connection, for requests with data.
@@ -83,18 +102,26 @@ impl Link {
 
     /// The error of an operation of the connection, after which the link is broken.
     pub(super) fn failed(&mut self, error: WireError) -> CallError {
-        match error {
-            WireError::NotSent(_) => error.into(),
-            WireError::Io(io)
-                if matches!(io.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) =>
-            {
-                self.broken = true;
-                CallError::silence(self.patience)
-            }
-            _ => {
-                self.broken = true;
-                error.into()
-            }
+        self.broken |= !matches!(error, WireError::NotSent(_));
+        silence_or(error, self.patience)
+    }
+
+    /// The error of sending: what the server said before it ended the connection, if it did.
+    pub(super) fn failed_to_send(&mut self, error: WireError) -> CallError {
+        let ended = matches!(&error, WireError::Io(io)
+            if matches!(io.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset));
+        let error = self.failed(error);
+        if !ended {
+            return error;
+        }
+        let at_once = Some(Duration::from_millis(10));
+        let said = self.connection.stream().set_patience(at_once, at_once).ok().and_then(|()| {
+            let header = self.connection.receive_header().ok()?;
+            self.connection.receive_message(&header).ok()
+        });
+        match said {
+            Some(Message::Failure(failure)) => CallError::Failure(failure),
+            _ => error,
         }
     }
 
@@ -148,6 +175,39 @@ impl Link {
         let id = self.send(request)?;
         self.receive(id)
     }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        if self.broken {
+            // What was not sent yet stays unsent: the system would deliver it later.
+            let socket = self.connection.stream().socket();
+            let _ = rustix::net::sockopt::set_socket_linger(socket, Some(Duration::ZERO));
+        }
+    }
+}
+
+/// The error, or that nothing moved for so long.
+fn silence_or(error: WireError, patience: Duration) -> CallError {
+    match error {
+        WireError::Io(io)
+            if matches!(io.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) =>
+        {
+            CallError::silence(patience)
+        }
+        _ => error.into(),
+    }
+}
+
+/// A server that vanished and came back answers a probe by ending the connection, so that an
+/// answer which will never come is not waited for.
+fn keep_alive(socket: &TcpStream) -> io::Result<()> {
+    use rustix::net::sockopt;
+    sockopt::set_socket_keepalive(socket, true)?;
+    sockopt::set_tcp_keepidle(socket, Duration::from_secs(2))?;
+    sockopt::set_tcp_keepintvl(socket, Duration::from_secs(1))?;
+    // How long silence is borne is a matter of patience.
+    Ok(sockopt::set_tcp_keepcnt(socket, 127)?)
 }
 
 /// Connects to the first address of the host that answers.

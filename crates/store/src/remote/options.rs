@@ -4,6 +4,7 @@ use std::env::{self, VarError};
 use std::path::Path;
 use std::time::Duration;
 
+use striate_datatype::{SizeError, parse_size};
 use striate_wire::{ClientTls, Key, KeyError, TlsError};
 use thiserror::Error;
 
@@ -16,6 +17,9 @@ const CA_FILE: &str = "STRIATE_CA_FILE";
 /// The variable that says how long to wait for an answer.
 const PATIENCE: &str = "STRIATE_PATIENCE";
 
+/// The variable that says how many bytes may be kept until they are synced.
+const UNSYNCED: &str = "STRIATE_UNSYNCED";
+
 /// How a client connects to servers, and how patient it is with them.
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
@@ -27,8 +31,11 @@ pub struct ClientOptions {
     pub connect_timeout: Duration,
     /// How long an answer is waited for, all attempts together.
     pub patience: Duration,
-    /// How often something is tried at most; less than 2 is once.
+    /// How often something is tried at most within that time; less than 2 is once.
     pub attempts: u32,
+    /// Bytes that were written and not synced which are kept, in all files together: after a crash
+    /// of a server they are written again.
+    pub unsynced: usize,
 }
 
 impl Default for ClientOptions {
@@ -38,7 +45,8 @@ impl Default for ClientOptions {
             tls: None,
             connect_timeout: Duration::from_secs(5),
             patience: Duration::from_secs(30),
-            attempts: 4,
+            attempts: u32::MAX,
+            unsynced: 32 << 20,
         }
     }
 }
@@ -61,6 +69,9 @@ pub enum OptionsError {
     /// No length of time.
     #[error("{PATIENCE}: '{0}' is not a duration such as 10s or 500ms")]
     Patience(String),
+    /// No size.
+    #[error("{UNSYNCED}: {0}")]
+    Unsynced(#[source] SizeError),
     /// Bytes that are not UTF-8.
     #[error("{0} is not UTF-8")]
     NotText(&'static str),
@@ -68,7 +79,8 @@ pub enum OptionsError {
 
 impl ClientOptions {
     /// The defaults, changed by `STRIATE_KEY_FILE` (the shared key), `STRIATE_CA_FILE` (the
-    /// certificates of the authorities that are believed) and `STRIATE_PATIENCE` (e.g. `10s`).
+    /// certificates of the authorities that are believed), `STRIATE_PATIENCE` (e.g. `10s`) and
+    /// `STRIATE_UNSYNCED` (e.g. `64MiB`).
     pub fn from_environment() -> Result<Self, OptionsError> {
         Self::from_variables(|name| match env::var(name) {
             Ok(value) => Ok(Some(value)),
@@ -94,6 +106,10 @@ impl ClientOptions {
             let patience = parse_time(&text).filter(|patience| !patience.is_zero());
             options.patience = patience.ok_or(OptionsError::Patience(text))?;
         }
+        if let Some(text) = given(UNSYNCED)? {
+            let bytes = parse_size(&text).map_err(OptionsError::Unsynced)?;
+            options.unsynced = usize::try_from(bytes).unwrap_or(usize::MAX);
+        }
         Ok(options)
     }
 }
@@ -110,7 +126,7 @@ mod tests {
     fn an_empty_environment_gives_the_defaults() {
         let options = ClientOptions::from_variables(|_| Ok(None)).unwrap();
         assert!(options.key.is_none() && options.tls.is_none());
-        assert_eq!((options.patience, options.attempts), (Duration::from_secs(30), 4));
+        assert_eq!((options.patience, options.attempts), (Duration::from_secs(30), u32::MAX));
         assert!(with(KEY_FILE, "").unwrap().key.is_none());
     }
 
@@ -122,6 +138,14 @@ mod tests {
             let text = with(PATIENCE, wrong).unwrap_err().to_string();
             assert!(text.contains("STRIATE_PATIENCE") && text.contains(wrong), "{text}");
         }
+    }
+
+    #[test]
+    fn what_is_kept_is_a_size() {
+        assert_eq!(with(UNSYNCED, "1MiB").unwrap().unsynced, 1 << 20);
+        assert_eq!(with(UNSYNCED, "0").unwrap().unsynced, 0);
+        let text = with(UNSYNCED, "much").unwrap_err().to_string();
+        assert!(text.contains(UNSYNCED) && text.contains("much"), "{text}");
     }
 
     #[test]

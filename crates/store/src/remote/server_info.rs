@@ -4,7 +4,7 @@ use striate_wire::limits::MAX_ENTRIES;
 use striate_wire::{Identity, Reply, Request};
 
 use super::client::{Client, unexpected};
-use super::error::ServerError;
+use super::error::{CallError, ServerError};
 use crate::error::{Operation, StoreError};
 
 /// A server, as it describes itself.
@@ -39,15 +39,36 @@ pub struct ServerSpace {
 impl Client {
     /// The addresses of the I/O servers, in the order in which they are numbered.
     pub fn servers(&self) -> Result<Vec<String>, StoreError> {
-        self.inquire(
-            self.address(),
-            "the list of servers",
-            &Request::Servers,
-            |reply| match reply {
-                Reply::Servers { addresses } => Ok(addresses),
+        let what = "the list of servers";
+        let (addresses, identities) =
+            self.inquire(self.address(), what, &Request::Servers, |reply| match reply {
+                Reply::Servers { addresses, identities } => Ok((addresses, identities)),
                 other => Err(other),
+            })?;
+        for (address, identity) in addresses.iter().zip(identities) {
+            if let Some(identity) = identity {
+                self.pool().expect_storage(address, identity);
+            }
+        }
+        Ok(addresses)
+    }
+
+    /// Accepts the storage that a server has now in place of the one that it had: the objects that
+    /// lay there are given up. Returns the storage.
+    pub fn accept_storage(&self, address: &str) -> Result<Identity, StoreError> {
+        let failed = |error: ServerError| {
+            StoreError::server(Operation::Ask, format!("the identity of {address}"), error)
+        };
+        let found = match self.ask_server(address, &Request::Identify) {
+            Ok(Reply::Server { identity, .. }) => identity,
+            Ok(other) => return Err(failed(unexpected(address, &other, "the identity"))),
+            Err(error) => match error.reason() {
+                CallError::WrongStorage { found, .. } => *found,
+                _ => return Err(failed(error)),
             },
-        )
+        };
+        self.enrol(address, found, true).map_err(failed)?;
+        Ok(found)
     }
 
     /// Whether a server answers.

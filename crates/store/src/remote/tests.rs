@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use striate_wire::{FailureCode, Reply, Request};
+use striate_wire::{FailureCode, Reply, Request, StartId};
 
 use self::fake::{Answer, Asked, FakeServer};
 use super::*;
@@ -19,8 +19,13 @@ fn quick() -> ClientOptions {
     ClientOptions { patience: Duration::from_secs(1), ..ClientOptions::default() }
 }
 
+/// Some attempts, and time for them.
+fn few() -> ClientOptions {
+    ClientOptions { attempts: 4, ..ClientOptions::default() }
+}
+
 fn client(of: &FakeServer) -> Client {
-    Client::connect(&of.address, ClientOptions::default()).unwrap()
+    Client::connect(&of.address, few()).unwrap()
 }
 
 fn done(_: Asked<'_>) -> Answer {
@@ -43,6 +48,8 @@ fn file(servers: &[&FakeServer]) -> FileInfo {
         size: 0,
         created_ms: 0,
         modified_ms: 0,
+        truncations: 0,
+        objects: Vec::new(),
     }
 }
 
@@ -82,6 +89,27 @@ fn the_end_of_an_old_connection_is_no_attempt() {
     assert_eq!(server.connections(), 2);
 }
 
+/// A server that is away for a second is waited for, however often it is tried.
+#[test]
+fn the_patience_limits_attempts() {
+    let begin = Instant::now();
+    let server = FakeServer::start(move |_| {
+        if begin.elapsed() < Duration::from_millis(1200) {
+            Answer::Close
+        } else {
+            Answer::Reply(Reply::Done)
+        }
+    });
+    let options = ClientOptions { patience: Duration::from_secs(60), ..ClientOptions::default() };
+    let client = Client::connect(&server.address, options).unwrap();
+    client.ping(&server.address).unwrap();
+    assert!(server.asked().len() > 5, "{} attempts", server.asked().len());
+
+    let server = FakeServer::start(|_| Answer::Close);
+    let error = Client::connect(&server.address, quick()).unwrap().ping(&server.address);
+    assert!(attempts(&error.unwrap_err()) > 5, "a second is enough for many attempts");
+}
+
 #[test]
 fn attempts_are_limited_and_counted() {
     let server = FakeServer::start(|_| Answer::Close);
@@ -117,7 +145,7 @@ fn what_must_not_be_done_twice_is_sent_once() {
 fn a_server_that_is_not_there_is_named() {
     // No process listens at port 1.
     let address = "127.0.0.1:1";
-    let error = Client::connect(address, ClientOptions::default()).unwrap_err();
+    let error = Client::connect(address, few()).unwrap_err();
     assert_eq!((error.kind(), attempts(&error)), (ErrorKind::Io, 4));
     let text = error.to_string();
     assert!(text.contains(&format!("server {address}: ")) && text.contains("refused"), "{text}");
@@ -228,7 +256,8 @@ fn other_failures_are_final() {
 
 #[test]
 fn a_wrong_reply_is_an_error() {
-    let server = FakeServer::start(|_| Answer::Reply(Reply::Written { bytes: 1 }));
+    let server =
+        FakeServer::start(|_| Answer::Reply(Reply::Written { bytes: 1, start: StartId(1) }));
     let client = client(&server);
     let text = client.ping(&server.address).unwrap_err().to_string();
     assert!(text.contains("replied 'Written' where a sign of life is due"), "{text}");
@@ -312,7 +341,9 @@ fn interrupted_removals_are_finished() {
     let addresses = vec![io.address.clone()];
     let metadata = FakeServer::start(move |asked| {
         Answer::Reply(match asked.request {
-            Request::Servers => Reply::Servers { addresses: addresses.clone() },
+            Request::Servers => {
+                Reply::Servers { addresses: addresses.clone(), identities: Vec::new() }
+            }
             Request::Dead { after: None, .. } => Reply::Ids { ids: vec![3, 4], more: true },
             Request::Dead { after: Some(4), .. } => Reply::Ids { ids: vec![9], more: false },
             Request::Bury { .. } => Reply::Done,

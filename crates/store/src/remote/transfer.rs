@@ -3,13 +3,17 @@
 //! All servers that a request concerns are asked at once; then data flows frame by frame, to or
 //! from each server in turn, so that they work in parallel and none is more than what its socket
 //! holds ahead. What the network loses is moved again: a read or write of the same bytes twice does
-//! no harm.
+//! no harm, since the server carries out nothing of the first attempt after the second began.
+//!
+//! What a server may have lost that was started anew is written again before anything else is asked
+//! of it ([`Unsynced`]).
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use striate_layout::striping::Striping;
 use striate_wire::{
-    Access, Failure, FailureCode, FrameKind, Message, Reply, Request, Share, WireError,
+    Access, Failure, FailureCode, FrameKind, Message, Reply, Request, Share, StartId, TypeId,
+    WireError,
 };
 
 use super::attempts::Attempts;
@@ -17,6 +21,7 @@ use super::error::{CallError, ServerError};
 use super::feed::Feed;
 use super::pieces::RemoteRequest;
 use super::pool::{Pool, PooledLink};
+use super::unsynced::{Acknowledged, Kept, Unsynced};
 
 /// The servers of a file, and how it lies on them.
 pub(super) struct Servers<'f> {
@@ -24,6 +29,7 @@ pub(super) struct Servers<'f> {
     pub(super) file: u64,
     pub(super) striping: Striping,
     pub(super) addresses: &'f [String],
+    pub(super) unsynced: &'f Unsynced,
 }
 
 /// A request under way at one server.
@@ -33,6 +39,9 @@ struct Job<'w> {
     id: u64,
     /// `None` until the server has said how much it will send; of a write, once all is sent.
     feed: Option<Feed<'w>>,
+    /// Of a write: what is kept of it, and the request.
+    kept: Option<Kept>,
+    request: Option<Request>,
 }
 
 /// What became of a job.
@@ -83,8 +92,21 @@ impl Servers<'_> {
                     Err(error) => failed.push((server, error)),
                 }
             }
-            let Some((server, error)) = failed.pop() else { return Ok(done) };
-            left = failed.iter().map(|(server, _)| *server).chain([server]).collect();
+            let stale: Vec<u32> = failed
+                .extract_if(.., |(_, error)| matches!(error, CallError::Stale))
+                .map(|(server, _)| server)
+                .collect();
+            for &server in &stale {
+                self.write_again(server, &mut attempts)?;
+            }
+            let Some((server, error)) = failed.pop() else {
+                if stale.is_empty() {
+                    return Ok(done);
+                }
+                left = stale;
+                continue;
+            };
+            left = failed.iter().map(|(server, _)| *server).chain([server]).chain(stale).collect();
             failed.push((server, error));
             let hopeless = failed.iter().position(|(_, e)| !e.is_passing() && !is_forgotten(e));
             let only_forgotten = failed.iter().all(|(_, error)| is_forgotten(error));
@@ -120,22 +142,45 @@ impl Servers<'_> {
             1 => self.pool.take(address, attempts.patience())?,
             _ => self.pool.connect(address, attempts.patience())?,
         };
-        if let RemoteRequest::Typed(typed) = wanted
-            && link.known().must_tell(typed.id)
-        {
-            let define = Request::Define { id: typed.id, encoding: typed.encoding.clone() };
-            let id = link.next_id();
-            let queued = link.connection().queue_request(id, &define);
-            queued.map_err(|error| {
-                link.known().forget(&typed.id);
-                link.failed(error)
-            })?;
+        if self.unsynced.must_write_again(server, link.start()) {
+            return Err(CallError::Stale);
+        }
+        if let RemoteRequest::Typed(typed) = wanted {
+            tell(&mut link, typed.id, &typed.encoding)?;
         }
         let id = link.next_id();
         let request = request(self.access(wanted, server));
         let queued = link.connection().queue_request(id, &request);
         queued.map_err(|error| link.failed(error))?;
-        Ok(Job { server, link, id, feed: None })
+        Ok(Job { server, link, id, feed: None, kept: None, request: Some(request) })
+    }
+
+    /// Writes to a server again what it may have lost.
+    pub(super) fn write_again(
+        &self,
+        server: u32,
+        attempts: &mut Attempts,
+    ) -> Result<(), ServerError> {
+        let _alone = self.unsynced.order.write().unwrap_or_else(PoisonError::into_inner);
+        let address = self.addresses[server as usize].as_str();
+        loop {
+            let taken = match attempts.made() {
+                1 => self.pool.take(address, attempts.patience()),
+                _ => self.pool.connect(address, attempts.patience()),
+            };
+            let written = taken.and_then(|mut link| {
+                if !self.unsynced.must_write_again(server, link.start()) {
+                    // Another thread has done it.
+                    return Ok(());
+                }
+                self.unsynced.write_again(server, |one| repeat(&mut link, one))
+            });
+            match written {
+                Ok(()) => return Ok(()),
+                Err(error) if (error.is_passing() || is_forgotten(&error)) && attempts.again() => {}
+                Err(error) => return Err(ServerError::new(address, error, attempts.made())),
+            }
+        }
     }
 
     fn read_once(
@@ -226,6 +271,7 @@ impl Servers<'_> {
         attempts: &Attempts,
         memory: &[u8],
     ) -> Vec<Outcome<()>> {
+        let _order = self.unsynced.order.read().unwrap_or_else(PoisonError::into_inner);
         let mut outcomes = Vec::with_capacity(servers.len());
         let mut sending = Vec::with_capacity(servers.len());
         for &server in servers {
@@ -233,6 +279,7 @@ impl Servers<'_> {
                 Ok(mut job) => {
                     let pieces = wanted.pieces(self.striping, server, 0..u64::MAX);
                     job.feed = Some(Feed::new(wanted, pieces));
+                    job.kept = self.unsynced.keep(server);
                     sending.push(job);
                 }
                 Err(error) => outcomes.push((server, Err(error))),
@@ -246,14 +293,25 @@ impl Servers<'_> {
                 match send(&mut job, memory, &mut bounce) {
                     Ok(true) => more.push(job),
                     Ok(false) => sent.push(job),
-                    Err(error) => outcomes.push((job.server, Err(job.link.failed(error)))),
+                    Err(error) => outcomes.push((job.server, Err(job.link.failed_to_send(error)))),
                 }
             }
             sending = more;
         }
         for mut job in sent {
             let outcome = match job.link.receive(job.id) {
-                Ok(Reply::Written { .. }) => Ok(()),
+                Ok(Reply::Written { bytes, start }) => {
+                    job.link.note_start(start);
+                    let encoding = match wanted {
+                        RemoteRequest::Typed(typed) => Some((typed.id, &typed.encoding)),
+                        _ => None,
+                    };
+                    let kept = job.kept.take().zip(job.request.take()).map(|(kept, request)| {
+                        (request, encoding.map(|(id, encoding)| (id, encoding.clone())), kept)
+                    });
+                    self.unsynced.acknowledged(job.server, start, bytes, kept);
+                    Ok(())
+                }
                 Ok(_) => {
                     job.link.spoil();
                     Err(CallError::Protocol("something came that does not answer a write".into()))
@@ -267,6 +325,56 @@ impl Servers<'_> {
     }
 }
 
+/// Queues the description with this id, if the server does not have it.
+fn tell(link: &mut PooledLink, id: TypeId, encoding: &[u8]) -> Result<(), CallError> {
+    if link.known().must_tell(id) {
+        let define = Request::Define { id, encoding: encoding.to_vec() };
+        let request = link.next_id();
+        let queued = link.connection().queue_request(request, &define);
+        queued.map_err(|error| {
+            link.known().forget(&id);
+            link.failed(error)
+        })?;
+    }
+    Ok(())
+}
+
+/// Carries out again what was acknowledged; returns the start that acknowledges it now.
+fn repeat(link: &mut PooledLink, one: &Acknowledged) -> Result<StartId, CallError> {
+    if let Some((id, encoding)) = &one.encoding {
+        tell(link, *id, encoding)?;
+    }
+    let id = link.next_id();
+    let sent = link.connection().queue_request(id, &one.request).and_then(|()| {
+        if matches!(one.request, Request::Write { .. }) {
+            let frames = one.kept.frames.iter().map(Vec::as_slice).chain([&[][..]]);
+            for frame in frames {
+                link.connection().send_data(id, frame)?;
+            }
+        }
+        link.connection().flush()
+    });
+    sent.map_err(|error| link.failed_to_send(error))?;
+    match link.receive(id) {
+        Ok(Reply::Written { start, .. }) => {
+            link.note_start(start);
+            Ok(start)
+        }
+        // The start that the link was made to is that of today, or an older one: never too new.
+        Ok(Reply::Done) => Ok(link.start()),
+        Ok(_) => {
+            link.spoil();
+            Err(CallError::Protocol("something came that does not answer a write".into()))
+        }
+        Err(error) => {
+            if let (true, Some((id, _))) = (is_forgotten(&error), &one.encoding) {
+                link.known().forget(id);
+            }
+            Err(error)
+        }
+    }
+}
+
 /// Sends one frame of a write; returns whether there are more. The last is empty.
 fn send(job: &mut Job<'_>, memory: &[u8], bounce: &mut Vec<u8>) -> Result<bool, WireError> {
     let Some(feed) = &mut job.feed else { return Ok(false) };
@@ -275,7 +383,7 @@ fn send(job: &mut Job<'_>, memory: &[u8], bounce: &mut Vec<u8>) -> Result<bool, 
         job.feed = None;
         return Ok(false);
     }
-    feed.send(job.link.connection(), job.id, memory, bounce)?;
+    feed.send(job.link.connection(), job.id, memory, bounce, &mut job.kept)?;
     Ok(true)
 }
 

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
 use striate_wire::{
-    Connection, Failure, FailureCode, Identity, Message, Reply, Request, Transport, WireError,
-    welcome,
+    Connection, Failure, FailureCode, Identity, Instance, Message, Reply, Request, StartId,
+    Transport, WireError, welcome,
 };
 
 /// What the fake server does about a request.
@@ -115,7 +115,8 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
 
 fn serve(socket: TcpStream, connection_number: usize, shared: &Shared) -> Result<(), WireError> {
     let mut connection = Connection::new(Transport::from(socket));
-    welcome(&mut connection, None, Identity([7; 16]))?;
+    let instance = Instance { identity: Identity([7; 16]), start: StartId(1) };
+    welcome(&mut connection, None, instance)?;
     loop {
         let header = connection.receive_header()?;
         let Message::Request(request) = connection.receive_message(&header)? else { panic!() };
