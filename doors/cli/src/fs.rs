@@ -1,5 +1,6 @@
 //! `striate fs`: `ls`, `cp`, `mv`, `rm` and the like for files on servers.
 
+mod accept;
 mod copy;
 mod cp;
 mod df;
@@ -35,7 +36,9 @@ URLs are striate://host:port/path, or striate+tls:// with TLS; the port is 7479 
 Environment:
   STRIATE_KEY_FILE   the file with the key that clients and servers share
   STRIATE_CA_FILE    the certificates of the trusted authorities, for TLS
-  STRIATE_PATIENCE   how long to wait for an answer, including retries, such as 10s")]
+  STRIATE_PATIENCE   how long to wait for an answer, including retries, such as 10s
+  STRIATE_UNSYNCED   bytes that are kept until they are synced, to be written again after a crash
+                     of a server (32MiB)")]
 pub(crate) struct FsArgs {
     #[command(subcommand)]
     command: FsCommand,
@@ -51,7 +54,11 @@ enum FsCommand {
     Df(df::DfArgs),
     Health(health::HealthArgs),
     Stats(stats::FsStatsArgs),
+    Accept(accept::FsAcceptArgs),
 }
+
+/// How often servers are asked about themselves: whether they answer now is what is wanted.
+const LOOKS: u32 = 4;
 
 pub(crate) fn run(args: &FsArgs, json: bool) -> Result<(), CommandError> {
     let looking = unchanged("the answer is not complete");
@@ -64,6 +71,9 @@ pub(crate) fn run(args: &FsArgs, json: bool) -> Result<(), CommandError> {
         FsCommand::Df(args) => supervised(looking, |_| df::run(args, json)),
         FsCommand::Health(args) => supervised(looking, |_| health::run(args, json)),
         FsCommand::Stats(args) => supervised(looking, |_| stats::run(args, json)),
+        FsCommand::Accept(args) => {
+            supervised(unchanged("nothing is accepted"), |_| accept::run(args, json))
+        }
     }
 }
 

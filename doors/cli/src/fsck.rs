@@ -259,6 +259,8 @@ fn take_inventory(client: &Client) -> Result<Inventory, StoreError> {
             size: file.size,
             created_ms: file.created_ms,
             modified_ms: file.modified_ms,
+            truncations: file.truncations,
+            lens: Vec::new(),
         };
         (file.path, record)
     };

@@ -40,7 +40,7 @@ use Printed::{Document, DocumentOnStderr, Lines, Refused};
 /// Set by `./test --no-lab`: nodes of namespaces cannot be built here.
 const NO_LAB: &str = "STRIATE_NO_LAB";
 
-/// A call of each subcommand, in an order in which they succeed; `URL` is that of servers, `LAB` is
+/// A call of each subcommand, in an order in which they succeed; `URL` is that of servers, `HOST` the address in it, `LAB` is
 /// the name of a lab.
 const CALLS: &[(&str, Printed)] = &[
     ("describe vector(3,2,stride=4)", Document),
@@ -77,6 +77,7 @@ const CALLS: &[(&str, Printed)] = &[
     ("fs df URL", Document),
     ("fs health URL", Document),
     ("fs stats URL", Document),
+    ("fs accept URL HOST", Document),
     ("fs rm URL/run/other", Document),
     ("fsck URL", Document),
     ("nc header a.nc", Document),
@@ -271,6 +272,7 @@ fn every_subcommand_prints_json_or_refuses_it() {
     let has_labs = std::env::var_os(NO_LAB).is_none();
     for &(words, printed) in CALLS.iter().filter(|(words, _)| has_labs || !words.contains("LAB")) {
         let line = words.replace("URL", &servers.url()).replace("LAB", &lab);
+        let line = line.replace("HOST", servers.url().trim_start_matches("striate://"));
         let mut words: Vec<&str> = line.split(' ').collect();
         words.insert(words.iter().position(|word| *word == "--").unwrap_or(words.len()), "--json");
         let output = called(&words, directory.path());

@@ -497,7 +497,7 @@ fn interrupted_removals_are_found_and_finished() {
 
 #[test]
 fn every_command_has_an_example() {
-    for command in ["ls", "stat", "cp", "mv", "rm", "df", "health", "stats"] {
+    for command in ["ls", "stat", "cp", "mv", "rm", "df", "health", "stats", "accept"] {
         assert!(answer(&["fs", "--help"]).contains(command));
         let help = answer(&["fs", command, "--help"]);
         assert!(help.contains("Examples:") && help.contains("--json"), "{help}");

@@ -161,12 +161,44 @@ fn a_newer_format_is_refused() {
     let database = redb::Database::open(&path).unwrap();
     let writing = database.begin_write().unwrap();
     let meta = TableDefinition::<&str, u64>::new("meta");
-    writing.open_table(meta).unwrap().insert("format", 2).unwrap();
+    writing.open_table(meta).unwrap().insert("format", 3).unwrap();
     writing.commit().unwrap();
     drop(database);
     let error = Catalog::open(&path).unwrap_err();
-    assert!(matches!(error, CatalogError::NewerFormat { found: 2, known: 1, .. }), "{error:?}");
+    assert!(matches!(error, CatalogError::NewerFormat { found: 3, known: 2, .. }), "{error:?}");
     assert!(error.to_string().ends_with("a newer version is needed"), "{error}");
+}
+
+/// A catalogue of format 1 is one of today afterwards, with all that was in it.
+#[test]
+fn the_first_format_is_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("catalog");
+    let catalog = Catalog::open(&path).unwrap();
+    fill(&catalog);
+    let expected = catalog.list("", None, 1000).unwrap();
+    drop(catalog);
+    let database = redb::Database::open(&path).unwrap();
+    let writing = database.begin_write().unwrap();
+    {
+        let meta = TableDefinition::<&str, u64>::new("meta");
+        writing.open_table(meta).unwrap().insert("format", 1).unwrap();
+        let mut names = writing.open_table(TableDefinition::<&str, &[u8]>::new("names")).unwrap();
+        for (name, record) in &expected.0 {
+            let mut record = postcard::to_stdvec(record).unwrap();
+            // Neither truncations nor lengths of objects.
+            assert_eq!(record.split_off(record.len() - 2), [0, 0]);
+            names.insert(&**name, &*record).unwrap();
+        }
+        writing.delete_table(TableDefinition::<u32, [u8; 16]>::new("storage")).unwrap();
+    }
+    writing.commit().unwrap();
+    drop(database);
+    for _ in 0..2 {
+        let catalog = Catalog::open(&path).unwrap();
+        assert_eq!(catalog.list("", None, 1000).unwrap(), expected);
+        assert!(catalog.storage().unwrap().is_empty());
+    }
 }
 
 #[test]

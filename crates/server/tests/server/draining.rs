@@ -9,7 +9,7 @@ use striate_wire::{FailureCode, Reply, Request};
 use crate::support::{Client, access, eventually, server};
 
 fn begin_write(client: &mut Client) -> u64 {
-    client.ask(&Request::Touch { object: OBJ }).unwrap();
+    client.ask(&Request::Touch { object: 1 }).unwrap();
     let id = client.send(&Request::Write { access: access(1, 0, 4) });
     client.connection.send_data(id, b"ab").unwrap();
     id

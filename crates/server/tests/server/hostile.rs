@@ -4,7 +4,7 @@ use std::io::Write;
 use std::net::Shutdown;
 use std::time::{Duration, Instant};
 
-use striate_wire::{FailureCode, FrameKind, Header, Request};
+use striate_wire::{Connection, FailureCode, FrameKind, Header, Reply, Request};
 
 use crate::support::{Client, access, alone, connect, ended, eventually, frame};
 

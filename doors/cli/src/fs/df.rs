@@ -9,7 +9,7 @@ use striate_datatype::Bytes;
 use striate_store::StoreError;
 use striate_store::remote::{Client, RemoteUrl, ServerSpace};
 
-use super::{ask_each, shown};
+use super::{LOOKS, ask_each, shown};
 use crate::document::Document;
 use crate::number::grouped;
 use crate::table::{Side, Table};
@@ -82,7 +82,7 @@ fn ask(client: &Client, server: &str) -> Result<SpaceAnswer, StoreError> {
 }
 
 pub(crate) fn run(args: &DfArgs, json: bool) -> Result<(), CommandError> {
-    let client = Client::shared(&args.url)?;
+    let client = Client::with_attempts(&args.url, LOOKS)?;
     let servers = client.servers()?;
     let spaces = ask_each(&servers, |server| ask(&client, server));
     let mut rows: Vec<SpaceRow> =

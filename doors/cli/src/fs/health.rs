@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde::Serialize;
-use striate_store::StoreError;
-use striate_store::remote::{Client, RemoteUrl};
+use striate_store::remote::{CallError, Client, RemoteUrl};
+use striate_store::{Cause, StoreError};
 
-use super::{all_servers, ask_each, shown};
+use super::{LOOKS, all_servers, ask_each, shown};
 use crate::document::Document;
 use crate::number::{counted, grouped, short};
 use crate::table::{Side, Table};
@@ -34,6 +34,9 @@ pub(crate) struct HealthArgs {
 struct HealthRow {
     server: String,
     reachable: bool,
+    /// Whether it answers, and must not be used: it has another data directory.
+    #[serde(skip)]
+    refused: bool,
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     answer: Option<HealthAnswer>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,9 +59,15 @@ impl HealthRow {
     fn new(server: &str, answer: Result<HealthAnswer, StoreError>) -> Self {
         let server = server.to_owned();
         match answer {
-            Ok(answer) => Self { server, reachable: true, answer: Some(answer), error: None },
+            Ok(answer) => {
+                let (refused, answer) = (false, Some(answer));
+                Self { server, reachable: true, refused, answer, error: None }
+            }
             Err(error) => {
-                Self { server, reachable: false, answer: None, error: Some(error.to_string()) }
+                let refused = matches!(error.cause(), Cause::Server(error)
+                    if matches!(error.reason(), CallError::WrongStorage { .. }));
+                let error = Some(error.to_string());
+                Self { server, reachable: refused, refused, answer: None, error }
             }
         }
     }
@@ -70,7 +79,7 @@ pub(crate) fn run(args: &HealthArgs, json: bool) -> Result<(), CommandError> {
         // Without the metadata server the I/O servers are not known.
         Err(error) => vec![HealthRow::new(&args.url.address, Err(error))],
     };
-    let down = rows.iter().filter(|row| !row.reachable).count();
+    let down = rows.iter().filter(|row| row.answer.is_none()).count();
     if json {
         Document::new(rows, Vec::new()).print()?;
     } else {
@@ -80,7 +89,7 @@ pub(crate) fn run(args: &HealthArgs, json: bool) -> Result<(), CommandError> {
 }
 
 fn ask(url: &RemoteUrl) -> Result<Vec<HealthRow>, StoreError> {
-    let client = Client::shared(url)?;
+    let client = Client::with_attempts(url, LOOKS)?;
     let holders = client.servers()?;
     let servers = all_servers(&client)?;
     let answers = ask_each(&servers, |server| {
@@ -119,6 +128,7 @@ fn text(rows: &[HealthRow], down: usize) -> String {
     ]);
     for row in rows {
         let cells = match &row.answer {
+            None if row.refused => ["refused", "", "", "", ""].map(str::to_owned),
             None => ["down", "", "", "", ""].map(str::to_owned),
             Some(answer) => [
                 answer.role.to_owned(),
@@ -139,8 +149,20 @@ fn text(rows: &[HealthRow], down: usize) -> String {
         0 => writeln!(text, "all {} answer", counted(rows.len() as u64, "server")),
         down => {
             let servers = counted(rows.len() as u64, "server");
+            let refused = rows.iter().filter(|row| row.refused).count();
             let verb = if down == 1 { "does" } else { "do" };
-            writeln!(text, "{} of {servers} {verb} not answer", grouped(down as u64))
+            let _ = match down - refused {
+                0 => Ok(()),
+                down => writeln!(text, "{} of {servers} {verb} not answer", grouped(down as u64)),
+            };
+            match refused {
+                0 => Ok(()),
+                refused => writeln!(
+                    text,
+                    "{} of {servers} cannot be used: see 'striate fs accept --help'",
+                    grouped(refused as u64)
+                ),
+            }
         }
     };
     text

@@ -169,6 +169,8 @@ mod tests {
             size: 10,
             created_ms: 0,
             modified_ms: 0,
+            truncations: 0,
+            objects: Vec::new(),
         });
         let entries = entries(prefix, files.collect(), recursive);
         entries.into_iter().map(|entry| format!("{} {}", entry.name, entry.size)).collect()

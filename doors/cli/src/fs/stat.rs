@@ -64,7 +64,7 @@ fn describe(url: &RemoteUrl) -> Result<FileDescription, CommandError> {
     let client = Client::shared(url)?;
     let info = client.lookup(path(url))?;
     let lens = client.object_lens(&info)?;
-    let FileInfo { path, file, strip, servers, size, created_ms, modified_ms } = info;
+    let FileInfo { path, file, strip, servers, size, created_ms, modified_ms, .. } = info;
     let striping = Striping {
         strip: NonZeroU64::new(strip).unwrap_or(NonZeroU64::MIN),
         servers: NonZeroU32::new(servers.len() as u32).unwrap_or(NonZeroU32::MIN),

@@ -4,7 +4,7 @@ use clap::Args;
 use serde::Serialize;
 use striate_store::remote::{Client, RemoteUrl};
 
-use super::{all_servers, ask_each, shown};
+use super::{LOOKS, all_servers, ask_each, shown};
 use crate::document::Document;
 use crate::number::grouped;
 use crate::table::{Side, Table};
@@ -31,7 +31,7 @@ struct CounterRow {
 }
 
 pub(crate) fn run(args: &FsStatsArgs, json: bool) -> Result<(), CommandError> {
-    let client = Client::shared(&args.url)?;
+    let client = Client::with_attempts(&args.url, LOOKS)?;
     let servers = all_servers(&client)?;
     let answers = ask_each(&servers, |server| client.statistics(server));
     let mut counters = answers.into_iter().collect::<Result<Vec<_>, _>>()?;
