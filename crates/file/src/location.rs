@@ -1,11 +1,12 @@
-//! [`Location`]: where a file lies: on a file system or on I/O servers.
+//! [`Location`]: where a file lies: on a file system, on I/O servers, or in a pool of Ceph.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use striate_store::lustre::StripingReport;
-use striate_store::remote::{Client, Layout, RemoteFile, RemoteOptions, RemoteUrl};
+use striate_store::rados::{RadosCreation, RadosFile, RadosNamespace, RadosUrl, RadosUrlError};
+use striate_store::remote::{Client, Layout, RemoteFile, RemoteOptions, RemoteUrl, UrlError};
 use striate_store::store::Store;
 use striate_store::{ErrorKind, Operation, PosixFile, PosixOptions, StoreError};
 
@@ -25,22 +26,31 @@ pub(crate) struct OpenedStore {
     pub(crate) striping: Option<StripingReport>,
 }
 
+/// The least and the most bytes of a strip in a pool; a hint is a wish.
+const RADOS_STRIPS: (u64, u64) = (4 << 10, 64 << 20);
+
 /// Where a file lies.
 #[derive(Clone, Debug)]
 pub(crate) enum Location {
     Path(PathBuf),
     Servers(RemoteUrl),
+    Rados(RadosUrl),
 }
 
 impl Location {
-    /// A path, or a URL that begins with `striate://` or `striate+tls://`.
+    /// A path, or a URL that begins with `striate://`, `striate+tls://` or `rados://`.
     pub(crate) fn new(path: &Path) -> Result<Self, FileError> {
-        match path.to_str().filter(|text| RemoteUrl::is_remote(text)) {
-            Some(text) => text.parse().map(Self::Servers).map_err(|error| FileError::BadName {
-                name: text.to_owned(),
-                reason: error.to_string(),
-            }),
-            None => Ok(Self::Path(path.to_path_buf())),
+        let bad = |name: &str, reason: String| FileError::BadName { name: name.to_owned(), reason };
+        match path.to_str() {
+            Some(text) if RemoteUrl::is_remote(text) => text
+                .parse()
+                .map(Self::Servers)
+                .map_err(|error: UrlError| bad(text, error.to_string())),
+            Some(text) if RadosUrl::is_rados(text) => {
+                let parsed = text.parse().map(Self::Rados);
+                parsed.map_err(|error: RadosUrlError| bad(text, error.to_string()))
+            }
+            _ => Ok(Self::Path(path.to_path_buf())),
         }
     }
 
@@ -54,11 +64,10 @@ impl Location {
                 Self::Path(path.with_file_name(name))
             }
             Self::Servers(url) => {
-                let (directory, name) = url.path.rsplit_once('/').unwrap_or(("", &url.path));
-                let slash = if directory.is_empty() { "" } else { "/" };
-                let path = format!("{directory}{slash}.{name}.{what}");
+                let path = hidden(&url.path, what);
                 Self::Servers(RemoteUrl { path, ..url.clone() })
             }
+            Self::Rados(url) => Self::Rados(url.with_name(hidden(&url.name, what))),
         }
     }
 
@@ -85,6 +94,14 @@ impl Location {
                 let store = Arc::new(RemoteFile::open(url, &options)?);
                 Ok(OpenedStore { store, local: None, reads_back: true, striping: None })
             }
+            Self::Rados(url) => {
+                let standard = RadosCreation::default().strip;
+                let strip =
+                    hints.striping_unit.unwrap_or(standard).clamp(RADOS_STRIPS.0, RADOS_STRIPS.1);
+                let creation = RadosCreation { create, exclusive, strip };
+                let store = Arc::new(RadosFile::open(url, &creation)?);
+                Ok(OpenedStore { store, local: None, reads_back: true, striping: None })
+            }
         }
     }
 
@@ -95,6 +112,7 @@ impl Location {
                 std::fs::remove_file(path).map_err(|error| failed(Operation::Remove, path, error))
             }
             Self::Servers(url) => Ok(Client::shared(url)?.remove(&url.path)?),
+            Self::Rados(url) => Ok(RadosNamespace::open(url)?.remove(&url.name)?),
         }
     }
 
@@ -104,11 +122,8 @@ impl Location {
             Self::Path(path) => {
                 path.try_exists().map_err(|error| failed(Operation::Ask, path, error))
             }
-            Self::Servers(url) => match Client::shared(url)?.lookup(&url.path) {
-                Ok(_) => Ok(true),
-                Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-                Err(error) => Err(error.into()),
-            },
+            Self::Servers(url) => is_found(Client::shared(url)?.lookup(&url.path)),
+            Self::Rados(url) => is_found(RadosNamespace::open(url)?.stat(&url.name)),
         }
     }
 
@@ -131,9 +146,14 @@ impl Location {
             {
                 Ok(Client::shared(from)?.rename(&from.path, &to.path, true)?)
             }
+            (Self::Rados(from), Self::Rados(to)) if from.with_name("") == to.with_name("") => {
+                Ok(RadosNamespace::open(from)?.rename(&from.name, &to.name, true)?)
+            }
             _ => Err(FileError::Argument {
                 call: "rename",
-                reason: "the two names are not in the same directory or on the same servers".into(),
+                reason:
+                    "the two names are not in the same directory, namespace, or on the same servers"
+                        .into(),
             }),
         }
     }
@@ -146,7 +166,23 @@ impl Location {
                 CostModel::measure(directory.unwrap_or(Path::new(".")))
             }
             Self::Servers(url) => CostModel::measure_servers(&url.address, store),
+            Self::Rados(url) => CostModel::measure_servers(&format!("rados://{}", url.pool), store),
         }
+    }
+}
+
+/// The name hidden beside a name with slashes.
+fn hidden(name: &str, what: &str) -> String {
+    let (directory, last) = name.split_at(name.rfind('/').map_or(0, |at| at + 1));
+    format!("{directory}.{last}.{what}")
+}
+
+/// Whether a file was found.
+fn is_found<T>(found: Result<T, StoreError>) -> Result<bool, FileError> {
+    match found {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error.into()),
     }
 }
 

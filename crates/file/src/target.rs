@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use striate_store::lustre;
+use striate_store::rados::RadosUrl;
 use striate_store::remote::{Client, RemoteUrl};
 
 use crate::{Composites, FileError, Hints};
@@ -15,7 +16,8 @@ use crate::{Composites, FileError, Hints};
 /// `striate://host:port/path#3`) or which storage target of the file system that the directory lies
 /// on (`/lustre/run#3`: OST 3 of a Lustre). `#*` means every one of them: [`StorageTarget::each`]
 /// asks how many there are. A directory without a number is one target, and so is one with `#*` on
-/// a file system that has no numbered targets; a URL without a number means every server.
+/// a file system that has no numbered targets; a URL without a number means every server. A pool of
+/// Ceph (`rados://pool/namespace`) is one target, as the engine spreads its objects itself.
 ///
 /// ```
 /// use striate_file::StorageTarget;
@@ -36,6 +38,7 @@ pub struct StorageTarget {
 enum Directory {
     Local(PathBuf),
     Servers(RemoteUrl),
+    Pool(RadosUrl),
 }
 
 impl StorageTarget {
@@ -49,9 +52,9 @@ impl StorageTarget {
         self.number
     }
 
-    /// Whether it is on I/O servers.
+    /// Whether it is on I/O servers or in a pool, rather than a directory.
     pub const fn is_remote(&self) -> bool {
-        matches!(self.directory, Directory::Servers(_))
+        !matches!(self.directory, Directory::Local(_))
     }
 
     /// The directory without the number: a path, or a URL.
@@ -59,6 +62,7 @@ impl StorageTarget {
         match &self.directory {
             Directory::Local(path) => path.clone(),
             Directory::Servers(url) => PathBuf::from(url.to_string()),
+            Directory::Pool(url) => PathBuf::from(url.to_string()),
         }
     }
 
@@ -71,6 +75,7 @@ impl StorageTarget {
                 let path = if prefix.is_empty() { name.into() } else { format!("{prefix}/{name}") };
                 PathBuf::from(RemoteUrl { path, ..url.clone() }.to_string())
             }
+            Directory::Pool(url) => PathBuf::from(url.below(name).to_string()),
         }
     }
 
@@ -94,7 +99,7 @@ impl StorageTarget {
             Directory::Servers(url) => Some(Client::shared(url)?.servers()?.len() as u32),
             Directory::Local(path) if self.every => lustre::targets(path)
                 .map_err(|error| refuse(format!("cannot count the targets of {self}: {error}")))?,
-            Directory::Local(_) => None,
+            Directory::Local(_) | Directory::Pool(_) => None,
         };
         Ok(self.numbered(count))
     }
@@ -132,6 +137,12 @@ impl FromStr for StorageTarget {
         let directory = if RemoteUrl::is_remote(base) {
             let url = base.parse::<RemoteUrl>();
             Directory::Servers(url.map_err(|error| refuse(error.to_string()))?)
+        } else if RadosUrl::is_rados(base) {
+            if number.is_some() {
+                return Err(refuse(format!("'{text}': the targets of a pool have no numbers")));
+            }
+            let url = base.parse::<RadosUrl>();
+            Directory::Pool(url.map_err(|error| refuse(error.to_string()))?)
         } else {
             Directory::Local(Path::new(base).to_path_buf())
         };
@@ -170,7 +181,9 @@ mod tests {
 
     #[test]
     fn names_without_a_directory_are_refused() {
-        for text in ["", "#3", "#*", "/a#", "/a#99999999999", "striate://#1"] {
+        for text in
+            ["", "#3", "#*", "/a#", "/a#99999999999", "striate://#1", "rados://p/n#1", "rados://"]
+        {
             assert!(text.parse::<StorageTarget>().is_err(), "{text}");
         }
     }
@@ -213,5 +226,7 @@ mod tests {
         assert_eq!(path("striate://h:1"), "striate://h:1/f");
         assert_eq!(path("striate://h:1/a/"), "striate://h:1/a/f");
         assert_eq!(path("striate://h:1/a#2"), "striate://h:1/a/f");
+        assert_eq!(path("rados://pool/run"), "rados://pool/run/f");
+        assert_eq!(parsed("rados://p/n#*").each().unwrap(), [parsed("rados://p/n")]);
     }
 }

@@ -22,8 +22,10 @@ use striate_comm::{Comm, Threads};
 use striate_datatype::Datatype;
 use striate_file::{File, FileError, Hints, Memory, MemoryMut, Mode, Typed, View};
 use striate_server::Embedded;
+use striate_store::rados::{RadosCreation, RadosFile, RadosNamespace, use_configuration};
 use striate_store::remote::{Client, Layout, RemoteFile, RemoteOptions};
 use striate_store::{MemoryStore, PosixFile, PosixOptions, Store};
+use striate_testing::CephCluster;
 use support::{
     PlainMemory, PlainView, Random, Watchdog, content, number_from, random_threads, random_views,
 };
@@ -323,6 +325,8 @@ enum Object {
     Memory(MemoryStore),
     /// By its URL.
     Servers(String),
+    /// By its URL.
+    Rados(String),
 }
 
 impl Object {
@@ -344,6 +348,9 @@ impl Object {
             Self::Servers(url) => image_of(
                 &RemoteFile::open(&url.parse().unwrap(), &RemoteOptions::default()).unwrap(),
             ),
+            Self::Rados(url) => image_of(
+                &RadosFile::open(&url.parse().unwrap(), &RadosCreation::default()).unwrap(),
+            ),
         }
     }
 
@@ -353,7 +360,9 @@ impl Object {
             Self::File(path) if case.place == ObjectKind::Path => {
                 return File::open(comm, path, mode | Mode::CREATE, &case.hints);
             }
-            Self::Servers(url) => return File::open(comm, url, mode, &case.hints),
+            Self::Servers(url) | Self::Rados(url) => {
+                return File::open(comm, url, mode, &case.hints);
+            }
             Self::File(path) => Arc::new(PosixFile::open(path, &PosixOptions::read_write())?),
             Self::Memory(store) => Arc::new(store.clone()),
         };
@@ -573,6 +582,33 @@ fn on_servers() {
     for address in client.servers().unwrap() {
         assert_eq!(client.space(&address).unwrap().objects, 0, "objects of deleted files");
     }
+}
+
+/// The same with files in a pool of Ceph, whose strips most accesses cross.
+#[test]
+fn on_rados() {
+    let cluster = CephCluster::shared();
+    use_configuration(Some(&cluster.configuration()));
+    let watchdog = Watchdog::new(Duration::from_secs(180), "the start");
+    let run = |number: u64| {
+        watchdog.at(format!("case {number} on RADOS"));
+        let case = Case::new(number);
+        let url = format!("rados://data/cases/case-{number}");
+        let strip = [512, 513, 4096, 64 << 10][(number % 4) as usize];
+        let creation = RadosCreation { create: true, exclusive: true, strip };
+        let file = RadosFile::open(&url.parse().unwrap(), &creation).unwrap();
+        file.write_at(0, &case.initial).unwrap();
+        run_on(number, &case, &Object::Rados(url.clone()));
+        File::delete(&url).unwrap();
+    };
+    match number_from("STRIATE_CASE") {
+        Some(number) => run(number),
+        None => (0..number_from("STRIATE_CASES").unwrap_or(CASES) / 40).for_each(run),
+    }
+    let namespace = RadosNamespace::open(&"rados://data/cases/".parse().unwrap()).unwrap();
+    assert_eq!(namespace.list("").unwrap(), []);
+    let objects = cluster.ceph("rados", &["--pool", "data", "--namespace", "cases", "ls"]);
+    assert_eq!(objects, "striate.catalogue\n", "objects of deleted files");
 }
 
 /// The same with ranks that are processes. Each makes the case from its number, so nothing but the

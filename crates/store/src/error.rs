@@ -12,6 +12,7 @@ use std::time::Duration;
 use striate_datatype::TypeError;
 use thiserror::Error;
 
+use crate::rados::RadosError;
 use crate::remote::ServerError;
 
 /// What a store, or the file system that it is in, is asked to do.
@@ -182,6 +183,9 @@ pub enum Cause {
     /// A server, or the way to it, failed.
     #[error("{0}")]
     Server(#[source] ServerError),
+    /// A Ceph cluster, or the way to it, failed.
+    #[error("{0}")]
+    Rados(#[source] RadosError),
     /// A store's own reason.
     #[error("{0}")]
     Other(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -292,6 +296,11 @@ impl StoreError {
         Self::new(operation, object, Cause::Server(source))
     }
 
+    /// A Ceph cluster, or the way to it, failed.
+    pub fn rados(operation: Operation, object: impl Into<String>, source: RadosError) -> Self {
+        Self::new(operation, object, Cause::Rados(source))
+    }
+
     /// The store cannot do this, and why.
     pub fn unsupported(
         operation: Operation,
@@ -344,6 +353,7 @@ impl StoreError {
             Cause::Unsupported(_) => ErrorKind::Unsupported,
             Cause::TimedOut(_) => ErrorKind::TimedOut,
             Cause::Server(source) => source.kind(),
+            Cause::Rados(source) => source.kind(),
             Cause::Other(_) => ErrorKind::Io,
             Cause::System(source) | Cause::Striping { source, .. } => {
                 match (source.raw_os_error(), source.kind()) {

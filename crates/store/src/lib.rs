@@ -2,8 +2,8 @@
 //! wrappers that add one thing each.
 //!
 //! [`Store`] is the trait, with its contract. Back-ends: [`PosixFile`], [`MemoryStore`],
-//! [`NullStore`], and files on I/O servers ([`remote`]). Files on Lustre are striped as asked
-//! ([`lustre`]). Wrappers, any of them around any store: [`Counted`], [`Traced`], [`Throttled`],
+//! [`NullStore`], files on I/O servers ([`remote`]) and in pools of Ceph ([`rados`]). Files on Lustre
+//! are striped as asked ([`lustre`]). Wrappers, any of them around any store: [`Counted`], [`Traced`], [`Throttled`],
 //! [`Faulty`]. A store that does not understand typed requests carries them out by [`expand`].
 //!
 //! ```
@@ -35,6 +35,7 @@ pub mod memory;
 pub mod null;
 pub mod placement;
 pub mod posix;
+pub mod rados;
 mod range_table;
 pub mod remote;
 pub mod store;

@@ -1,6 +1,7 @@
 //! For tests of several crates: what they start, what they compare with, and what they read.
 //!
 //! * `mpi_job` (with the feature `mpi`) starts ranks under `mpiexec` and waits for their end.
+//! * [`CephCluster`] is a Ceph cluster in memory, on loopback.
 //! * [`type_map`] has the model that datatypes are compared with, a list of byte offsets, and
 //!   random descriptions.
 //! * [`darshan_log`] writes Darshan logs of versions, byte orders and compressions that no
@@ -16,6 +17,7 @@
     reason = "it is a part of tests, which may panic"
 )]
 
+mod ceph_cluster;
 pub mod darshan_log;
 #[cfg(feature = "mpi")]
 pub mod mpi_job;
@@ -24,4 +26,5 @@ mod program_copy;
 pub mod splitmix;
 pub mod type_map;
 
+pub use ceph_cluster::CephCluster;
 pub use program_copy::copy_program;

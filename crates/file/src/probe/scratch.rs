@@ -15,6 +15,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{Mode as FileMode, OFlags};
 use striate_store::ErrorKind;
+use striate_store::rados::RadosNamespace;
 use striate_store::remote::Client;
 use striate_store::store::Store;
 
@@ -129,13 +130,26 @@ fn unique_name() -> String {
 
 /// Removes the files of killed probes from servers.
 pub(super) fn sweep(target: &StorageTarget) -> Result<(), FileError> {
-    let Location::Servers(url) = Location::new(&target.path(NAME))? else { return Ok(()) };
-    let client = Client::shared(&url)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    for file in client.list(&url.path)? {
-        if Duration::from_millis(file.created_ms) + LEFT < now {
-            client.remove(&file.path)?;
+    let is_left = |created_ms| Duration::from_millis(created_ms) + LEFT < now;
+    match Location::new(&target.path(NAME))? {
+        Location::Servers(url) => {
+            let client = Client::shared(&url)?;
+            for file in client.list(&url.path)? {
+                if is_left(file.created_ms) {
+                    client.remove(&file.path)?;
+                }
+            }
         }
+        Location::Rados(url) => {
+            let namespace = RadosNamespace::open(&url)?;
+            for file in namespace.list(&url.name)? {
+                if is_left(file.created_ms) {
+                    namespace.remove(&file.name)?;
+                }
+            }
+        }
+        Location::Path(_) => {}
     }
     Ok(())
 }
