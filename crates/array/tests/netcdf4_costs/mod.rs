@@ -107,6 +107,13 @@ impl Comm for CountingComm {
         self.inner.wait_any(requests)
     }
 
+    fn test_any(
+        &self,
+        requests: &mut Vec<Request>,
+    ) -> Result<Option<(usize, Vec<u8>)>, CommError> {
+        self.inner.test_any(requests)
+    }
+
     fn node_memory_with_spare(
         &self,
         len: usize,

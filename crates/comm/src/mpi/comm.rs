@@ -334,6 +334,17 @@ impl Comm for MpiComm {
         Ok((index, message?))
     }
 
+    fn test_any(&self, requests: &mut Vec<Request>) -> Result<Option<(usize, Vec<u8>)>, CommError> {
+        if requests.is_empty() {
+            return Ok(None);
+        }
+        let mut pending =
+            requests.iter_mut().map(Request::downcast_mut).collect::<Result<Vec<_>, _>>()?;
+        let Some((index, message)) = MpiRequest::test_any(&mut pending)? else { return Ok(None) };
+        requests.remove(index);
+        Ok(Some((index, message?)))
+    }
+
     fn node_memory_with_spare(
         &self,
         len: usize,

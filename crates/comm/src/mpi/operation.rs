@@ -131,6 +131,32 @@ impl Operation {
         Ok((index as usize, operations[index as usize].finish(&status)?))
     }
 
+    /// The buffer of one that is complete, if there is one.
+    pub(super) fn test_any(
+        operations: &mut [&mut Self],
+    ) -> Result<Option<(usize, Vec<u8>)>, CommError> {
+        let mut raw: Vec<ffi::MPI_Request> = operations.iter().map(|each| each.raw).collect();
+        let mut status = no_status();
+        // SAFETY: a number is plain data.
+        let undefined = unsafe { ffi::RSMPI_UNDEFINED };
+        let (mut index, mut done): (c_int, c_int) = (undefined, 0);
+        // SAFETY: the list has as many entries as passed, all started; the other places outlive the
+        // call.
+        let code = unsafe {
+            let (requests, index) = (raw.as_mut_ptr(), &raw mut index);
+            let count = raw.len() as c_int;
+            ffi::MPI_Testany(count, requests, index, &raw mut done, &raw mut status)
+        };
+        if index != undefined {
+            operations[index as usize].raw = raw[index as usize];
+        }
+        check("MPI_Testany", code)?;
+        if done == 0 || index == undefined {
+            return Ok(None);
+        }
+        Ok(Some((index as usize, operations[index as usize].finish(&status)?)))
+    }
+
     /// Cancels a receive; returns its message if that has arrived before.
     pub(super) fn cancel(&mut self) -> Option<Vec<u8>> {
         if !self.is_active() {

@@ -107,6 +107,23 @@ impl MpiRequest {
         }
     }
 
+    /// [`MpiRequest::wait_any`] without waiting.
+    #[allow(clippy::type_complexity, reason = "as above")]
+    pub(super) fn test_any(
+        requests: &mut [&mut Self],
+    ) -> Result<Option<(usize, Result<Vec<u8>, CommError>)>, CommError> {
+        loop {
+            let mut operations: Vec<_> =
+                requests.iter_mut().map(|request| &mut request.current).collect();
+            let Some((index, bytes)) = Operation::test_any(&mut operations)? else {
+                return Ok(None);
+            };
+            if let Some(message) = requests[index].advance(bytes).transpose() {
+                return Ok(Some((index, message)));
+            }
+        }
+    }
+
     /// Goes on after the current operation, which gave `bytes`; returns the message if that was the
     /// last.
     fn advance(&mut self, mut bytes: Vec<u8>) -> Result<Option<Vec<u8>>, CommError> {

@@ -405,6 +405,24 @@ impl Comm for ThreadComm {
         Ok((index, message?))
     }
 
+    fn test_any(&self, requests: &mut Vec<Request>) -> Result<Option<(usize, Vec<u8>)>, CommError> {
+        let pending = requests
+            .iter_mut()
+            .map(|request| request.downcast_mut::<ThreadRequest>().map(|pending| &*pending))
+            .collect::<Result<Vec<_>, _>>()?;
+        let at = self.group.members[self.rank];
+        let found = self.job.mailboxes[at].look(
+            |inbox| {
+                let mut each = pending.iter().enumerate();
+                each.find_map(|(index, request)| Some((index, request.take(inbox)?)))
+            },
+            || self.job.find_end(|end| pending.iter().find_map(|request| request.fault_by(end))),
+        )?;
+        let Some((index, message)) = found else { return Ok(None) };
+        requests.remove(index);
+        Ok(Some((index, message?)))
+    }
+
     fn node_memory_with_spare(
         &self,
         len: usize,

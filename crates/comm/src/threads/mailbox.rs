@@ -155,6 +155,20 @@ impl Mailbox {
         }
     }
 
+    /// What `ready` returns now, or the error of `broken` if that knows that there will be nothing.
+    pub(super) fn look<R>(
+        &self,
+        ready: impl FnOnce(&mut Inbox) -> Option<R>,
+        broken: impl FnOnce() -> Option<CommError>,
+    ) -> Result<Option<R>, CommError> {
+        // In this order, as in `wait`.
+        let fault = broken();
+        match (ready(&mut self.lock()), fault) {
+            (None, Some(error)) => Err(error),
+            (found, _) => Ok(found),
+        }
+    }
+
     /// Makes the rank that sleeps here look again.
     pub(super) fn wake(&self) {
         // Taking the lock orders this after the look of a rank that is about to sleep.

@@ -24,11 +24,12 @@ use crate::access::FileSide;
 use crate::cost_model::{CostModel, CostTable, PieceSize};
 use crate::direction::PerDirection;
 use crate::hints::Exchange;
-use crate::memory::Shape;
+use crate::memory::{Memory, MemoryMut, Shape};
+use crate::method::two_phase::node_work::NodeWork;
 use crate::method::two_phase::plan::Groups;
 use crate::method::two_phase::window_ring::WindowRing;
-use crate::method::two_phase::{Holes, TwoPhaseCall, TwoPhaseOutcome};
-use crate::method_selection::{CollectivePlan, Setting, candidates, plan_collective};
+use crate::method::two_phase::{FailureFlag, GroupsCall, Holes, TwoPhaseCall, TwoPhaseOutcome};
+use crate::method_selection::{CollectivePlan, HoleCheck, Setting, candidates, plan_collective};
 use crate::rendezvous::{EncodedProposal, Proposal, Rendezvous, error_of, share_error};
 use crate::{Direction, File, FileError};
 
@@ -93,26 +94,81 @@ impl CollectiveState {
     }
 }
 
-/// The ring of windows of this rank's group, and the number of its next window.
+/// The collective buffers of this rank's group.
 #[derive(Debug)]
 pub(super) struct RingState {
     groups: Groups,
-    windows: WindowRing,
-    next: u64,
+    buffers: CollectiveBuffers,
+}
+
+#[derive(Debug)]
+enum CollectiveBuffers {
+    /// Of the only group: a ring of windows, and the number of its next window.
+    Ring { windows: WindowRing, next: u64 },
+    /// Of one of several groups.
+    Work(NodeWork),
+}
+
+impl CollectiveBuffers {
+    fn has_failed(&self) -> bool {
+        match self {
+            Self::Ring { windows, .. } => windows.has_failed(),
+            Self::Work(work) => work.has_failed(),
+        }
+    }
+
+    fn clear_failure(&self) {
+        match self {
+            Self::Ring { windows, .. } => windows.clear_failure(),
+            Self::Work(work) => work.clear_failure(),
+        }
+    }
 }
 
 impl RingState {
-    /// A two-phase call in it.
-    pub(super) fn call<'a>(
-        &'a self,
-        comm: &'a dyn Comm,
-        store: &'a dyn Store,
-        domains: &'a Domains,
-        file: &'a FileSide,
-        holes: &'a Holes,
-    ) -> TwoPhaseCall<'a> {
-        let Self { groups, windows, next } = self;
-        TwoPhaseCall { comm, store, groups, domains, ring: windows, first: *next, file, holes }
+    /// A two-phase write with these buffers. Collective.
+    pub(super) fn write(
+        &self,
+        comm: &dyn Comm,
+        store: &dyn Store,
+        domains: &Domains,
+        file: &FileSide,
+        hole_check: Option<&HoleCheck>,
+        from: &Memory<'_>,
+    ) -> Result<TwoPhaseOutcome, FileError> {
+        let groups = &self.groups;
+        match &self.buffers {
+            CollectiveBuffers::Ring { windows, next } => {
+                let holes = &Holes::find(comm, domains, file, hole_check)?;
+                let (ring, first) = (windows, *next);
+                TwoPhaseCall { comm, store, groups, domains, ring, first, file, holes }.write(from)
+            }
+            CollectiveBuffers::Work(work) => {
+                GroupsCall { comm, store, groups, domains, work, file, hole_check }.write(from)
+            }
+        }
+    }
+
+    /// A two-phase read with these buffers. Collective.
+    pub(super) fn read(
+        &self,
+        comm: &dyn Comm,
+        store: &dyn Store,
+        domains: &Domains,
+        file: &FileSide,
+        to: &mut MemoryMut<'_>,
+    ) -> Result<TwoPhaseOutcome, FileError> {
+        let groups = &self.groups;
+        match &self.buffers {
+            CollectiveBuffers::Ring { windows, next } => {
+                let (ring, first, holes) = (windows, *next, &Holes::None);
+                TwoPhaseCall { comm, store, groups, domains, ring, first, file, holes }.read(to)
+            }
+            CollectiveBuffers::Work(work) => {
+                let hole_check = None;
+                GroupsCall { comm, store, groups, domains, work, file, hole_check }.read(to)
+            }
+        }
     }
 
     /// The file domains of an access to this range.
@@ -440,26 +496,37 @@ impl File {
         let some_share_memory = comm.nodes().iter().max().is_some_and(|max| max + 1 < ranks);
         if hints.exchange == Exchange::Auto && some_share_memory {
             let groups = Groups::new(comm.nodes(), true, hints, &capabilities);
-            let (slots, window) = (groups.slots, groups.window.get() as usize);
-            if let Some(memory) = comm.node_memory(WindowRing::len(ranks, slots, window))? {
-                let sends_messages = groups.ranks.len() > 1;
-                let windows = WindowRing::shared(memory, ranks, slots, window, sends_messages);
-                return Ok(RingState { groups, windows, next: 0 });
+            if groups.ranks.len() == 1 {
+                let (slots, window) = (groups.slots, groups.window.get() as usize);
+                if let Some(memory) = comm.node_memory(WindowRing::len(ranks, slots, window))? {
+                    let windows = WindowRing::shared(memory, ranks, slots, window);
+                    let buffers = CollectiveBuffers::Ring { windows, next: 0 };
+                    return Ok(RingState { groups, buffers });
+                }
+            } else {
+                let sizes = groups.work_sizes(groups.group_of(comm.rank()));
+                // All groups get as much as the largest needs.
+                let all = (0..groups.ranks.len()).map(|group| groups.work_sizes(group).len());
+                if let Some(memory) = comm.node_memory(all.max().unwrap_or(0))? {
+                    let buffers = CollectiveBuffers::Work(NodeWork::shared(memory, sizes));
+                    return Ok(RingState { groups, buffers });
+                }
             }
         }
         let groups = Groups::new(comm.nodes(), false, hints, &capabilities);
-        let window = groups.window.get() as usize;
-        // A rank that does not aggregate needs the table only.
-        let window = if groups.aggregator[comm.rank()].is_some() { window } else { 0 };
-        let windows = WindowRing::private(ranks, groups.slots, window);
-        let windows = windows.ok_or_else(|| FileError::NoMemory {
+        let (window, slots) = (groups.window.get() as usize, groups.slots);
+        let buffers = if groups.ranks.len() > 1 {
+            let sizes = groups.work_sizes(groups.group_of(comm.rank()));
+            NodeWork::private(sizes).map(CollectiveBuffers::Work)
+        } else {
+            let windows = WindowRing::private(ranks, slots, window);
+            windows.map(|windows| CollectiveBuffers::Ring { windows, next: 0 })
+        };
+        let buffers = buffers.ok_or_else(|| FileError::NoMemory {
             call: "collective buffering",
-            what: format!(
-                "{} buffers of {window} bytes; cb_buffer_size may be smaller",
-                groups.slots
-            ),
+            what: format!("{slots} buffers of {window} bytes; cb_buffer_size may be smaller"),
         })?;
-        Ok(RingState { groups, windows, next: 0 })
+        Ok(RingState { groups, buffers })
     }
 
     /// Ends a two-phase call alike on all ranks, counts it, and puts the ring back. Collective.
@@ -473,20 +540,22 @@ impl File {
         before: Counts,
     ) -> Result<u64, FileError> {
         let comm = Arc::clone(&self.handle.comm);
-        let own = ring.groups.aggregator[ring.groups.group_of(comm.rank())];
-        ring.next += own.map_or(0, |own| domains.windows(own));
+        if let CollectiveBuffers::Ring { next, .. } = &mut ring.buffers {
+            let own = ring.groups.aggregator[ring.groups.group_of(comm.rank())];
+            *next += own.map_or(0, |own| domains.windows(own));
+        }
         let local = match outcome.error {
             Some(error) => Err(error),
             None => Ok(outcome.bytes),
         };
         let done = if ring.groups.ranks.len() == 1 && comm.size() > 1 {
             // All ranks have waited for the last window: all know the same.
-            if ring.windows.has_failed() { share_error(comm.as_ref(), local) } else { local }
+            if ring.buffers.has_failed() { share_error(comm.as_ref(), local) } else { local }
         } else {
             self.collective.rendezvous.conclude(comm.as_ref(), local)
         };
         if done.is_err() {
-            ring.windows.clear_failure();
+            ring.buffers.clear_failure();
         }
         let counts = self.handle.store.counts() - before;
         let report = TwoPhaseReport {

@@ -8,7 +8,6 @@ use striate_layout::characteristics::Method;
 use super::collective::{Agreement, CollectiveAccess};
 use crate::access::FileSide;
 use crate::method::guarded;
-use crate::method::two_phase::Holes;
 use crate::method_selection::CollectivePlan;
 use crate::{Direction, File, FileError, MemoryMut};
 
@@ -133,9 +132,7 @@ impl File {
         let before = store.counts();
         let ring = self.take_ring()?;
         let domains = ring.domains(plan.range.clone());
-        let call = ring.call(comm.as_ref(), store.as_ref(), &domains, side, &Holes::None);
-        let remote = call.exchange_descriptions()?;
-        let outcome = call.read(to, &remote)?;
+        let outcome = ring.read(comm.as_ref(), store.as_ref(), &domains, side, to)?;
         self.finish_two_phase(READ, side, ring, &domains, outcome, before)
     }
 }

@@ -7,7 +7,6 @@ use striate_layout::characteristics::Method;
 
 use super::collective::{Agreement, CollectiveAccess};
 use crate::access::FileSide;
-use crate::method::two_phase::Holes;
 use crate::method_selection::CollectivePlan;
 use crate::{Direction, File, FileError, Memory};
 
@@ -116,10 +115,8 @@ impl File {
         let before = store.counts();
         let ring = self.take_ring()?;
         let domains = ring.domains(plan.range.clone());
-        let holes = Holes::find(comm.as_ref(), &domains, side, plan.hole_check.as_ref())?;
-        let call = ring.call(comm.as_ref(), store.as_ref(), &domains, side, &holes);
-        let remote = call.exchange_descriptions()?;
-        let outcome = call.write(from, &remote)?;
+        let (check, store) = (plan.hole_check.as_ref(), store.as_ref());
+        let outcome = ring.write(comm.as_ref(), store, &domains, side, check, from)?;
         self.finish_two_phase(WRITE, side, ring, &domains, outcome, before)
     }
 

@@ -103,6 +103,10 @@ impl Comm for LostComm {
         self.call()?.wait_any(requests)
     }
 
+    fn test_any(&self, requests: &mut Vec<Request>) -> Result<Option<(usize, Vec<u8>)>, CommError> {
+        self.call()?.test_any(requests)
+    }
+
     fn node_memory_with_spare(
         &self,
         len: usize,

@@ -10,6 +10,7 @@ use std::ops::Range;
 use striate_layout::file_domain::{DomainKind, Domains};
 use striate_store::store::Capabilities;
 
+use super::node_work::NodeWorkSizes;
 use crate::hints::{DomainChoice, Hints};
 
 /// The default window of a ring that ranks share, and what it has for each of them at least: the
@@ -19,12 +20,25 @@ const SHARED_WINDOW: u64 = 256 << 10;
 const SHARE: u64 = 32 << 10;
 /// Windows in such a ring.
 const SHARED_SLOTS: usize = 4;
-/// The default window of an aggregator that works alone, as in \[CHING\].
+/// The default window of a single rank, as in \[CHING\], and how many: one is filled while the other is written.
 const OWN_WINDOW: u64 = 4 << 20;
-/// Two: one is exchanged while the other is written.
 const OWN_SLOTS: usize = 2;
-/// Bytes that a rank may have under way to other ranks, at least.
-const UNDER_WAY: u64 = 64 << 10;
+/// The default window where groups exchange messages: a message of each other group and window. With windows of 4 MiB
+/// the first byte is written, and the last one requested, so late that links are idle half of the time; with many groups
+/// windows are larger, so that a message has so many bytes.
+const MESSAGE_WINDOW: u64 = 256 << 10;
+const LARGEST_MESSAGE_WINDOW: u64 = 4 << 20;
+const MESSAGE: u64 = 16 << 10;
+/// Bytes of the windows that such an aggregator has open, and how many windows.
+const OPEN: u64 = 2 << 20;
+const OPEN_WINDOWS: std::ops::RangeInclusive<u64> = 3..=8;
+/// Bytes under way to or from such an aggregator, at least: enough for 10 Gbit/s over 0.8 ms. More would wait in the queues of
+/// slower links, and delay requests.
+const UNDER_WAY: u64 = 1 << 20;
+/// Staging buffers of a group: one is packed while another is sent.
+const STAGING: usize = 4;
+/// Threads that read and write windows of such an aggregator, at most.
+const IO_THREADS: u64 = 4;
 /// The unit of aligned domains where nothing is known of stripes.
 const PAGE: u64 = 4096;
 /// The unit of cycling domains where nothing is known of stripes.
@@ -98,12 +112,21 @@ impl Groups {
             u64::MAX
         };
         let most = ranks.iter().map(Vec::len).max().unwrap_or(1) as u64;
-        let (window, slots) = if in_memory {
-            (SHARED_WINDOW.max(SHARE * most), SHARED_SLOTS)
+        let groups = ranks.len() as u64;
+        let window = hints.cb_buffer_size.unwrap_or(if groups > 1 {
+            (groups * MESSAGE).next_power_of_two().clamp(MESSAGE_WINDOW, LARGEST_MESSAGE_WINDOW)
+        } else if in_memory {
+            SHARED_WINDOW.max(SHARE * most)
         } else {
-            (OWN_WINDOW, OWN_SLOTS)
+            OWN_WINDOW
+        });
+        let slots = if groups > 1 {
+            (OPEN / window).clamp(*OPEN_WINDOWS.start(), *OPEN_WINDOWS.end()) as usize
+        } else if in_memory {
+            SHARED_SLOTS
+        } else {
+            OWN_SLOTS
         };
-        let window = hints.cb_buffer_size.unwrap_or(window);
         Self {
             ranks,
             aggregator,
@@ -116,24 +139,32 @@ impl Groups {
         }
     }
 
-    /// Bytes that a rank may have under way to other ranks: two windows for each aggregator,
-    /// divided among the ranks.
+    /// Bytes that may be under way to or from an aggregator.
     pub(crate) fn under_way(&self) -> u64 {
-        let window = self.window.get();
-        let ranks = self.ranks.iter().map(Vec::len).sum::<usize>().max(1) as u64;
-        let share = window.saturating_mul(2).saturating_mul(self.aggregators.get()) / ranks;
-        share.clamp(UNDER_WAY.min(window), window)
+        let least = std::env::var("UW").ok().and_then(|v| v.parse().ok()).unwrap_or(UNDER_WAY);
+        least.max(self.window.get().saturating_mul(2).min(least))
+    }
+
+    /// Bytes of the memory that a group of `ranks` ranks needs to exchange messages with others.
+    pub(crate) fn work_sizes(&self, group: usize) -> NodeWorkSizes {
+        let window = self.window.get() as usize;
+        let slots = if self.aggregator[group].is_some() { self.slots } else { 0 };
+        let ranks = self.ranks[group].len();
+        NodeWorkSizes { ranks, slots, window, staging: STAGING }
+    }
+
+    /// Threads that read and write windows of an aggregator.
+    pub(crate) fn io_threads(&self) -> u64 {
+        self.writers.clamp(1, IO_THREADS)
+    }
+
+    /// The rank of a group that exchanges its messages.
+    pub(crate) fn leader(&self, group: usize) -> usize {
+        self.ranks[group][0]
     }
 
     pub(crate) fn group_of(&self, rank: usize) -> usize {
         self.ranks.iter().position(|ranks| ranks.binary_search(&rank).is_ok()).unwrap_or(0)
-    }
-
-    /// The rank of a group that handles `rank`'s bytes in the group's domain; the ranks of a group
-    /// share this evenly.
-    pub(crate) fn delegate(&self, group: usize, rank: usize) -> usize {
-        let ranks = &self.ranks[group];
-        ranks[rank % ranks.len()]
     }
 
     pub(crate) fn domains(&self, range: Range<u64>) -> Domains {

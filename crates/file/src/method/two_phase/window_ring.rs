@@ -21,14 +21,9 @@
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 use striate_comm::shm::{Backoff, BackoffPolicy, EventCount, Waiter, futex};
 use striate_comm::{CommError, NodeMemory};
-
-/// How long a rank sleeps before it looks again where ranks also send messages, which MPI only
-/// moves on while the rank is inside of the library.
-const SLEEP_WITH_MESSAGES: Duration = Duration::from_micros(500);
 
 const PAGE: usize = 4096;
 
@@ -80,7 +75,7 @@ const PREPARING: u64 = 1;
 const READY: u64 = 2;
 
 /// The memory a ring lies in.
-enum RingMemory {
+pub(super) enum RingMemory {
     /// Shared by the ranks of a node.
     Node(NodeMemory),
     /// Of one rank.
@@ -89,17 +84,27 @@ enum RingMemory {
 
 /// Zeroed memory of one rank at the start of a page. An allocation that fails is an answer, not an
 /// abort.
-struct PrivateMemory {
+pub(super) struct PrivateMemory {
     address: NonNull<u8>,
     layout: Layout,
 }
 
 impl PrivateMemory {
-    fn new(len: usize) -> Option<Self> {
+    pub(super) fn new(len: usize) -> Option<Self> {
         let layout = Layout::from_size_align(len.max(1), PAGE).ok()?;
         // SAFETY: the layout is not empty.
         let address = NonNull::new(unsafe { alloc_zeroed(layout) })?;
         Some(Self { address, layout })
+    }
+}
+
+impl RingMemory {
+    /// Its first byte, and how many there are.
+    pub(super) fn extent(&self) -> (NonNull<u8>, usize) {
+        match self {
+            Self::Node(memory) => (memory.as_ptr(), memory.len()),
+            Self::Private(memory) => (memory.address, memory.layout.size()),
+        }
     }
 }
 
@@ -154,28 +159,20 @@ impl WindowRing {
         window: usize,
         policy: BackoffPolicy,
     ) -> Self {
-        let (base, len) = match &memory {
-            RingMemory::Node(memory) => (memory.as_ptr(), memory.len()),
-            RingMemory::Private(memory) => (memory.address, memory.layout.size()),
-        };
+        let (base, len) = memory.extent();
         assert!(len >= Self::len(participants, slots, window), "the ring fits its memory");
         let backoff = Backoff::new(policy);
         Self { base, participants, slots, window, backoff, _memory: memory }
     }
 
     /// A ring in zeroed memory of [`WindowRing::len`] that the ranks of a node share.
-    /// `sends_messages` says whether they also exchange messages with other nodes.
     pub(crate) fn shared(
         memory: NodeMemory,
         participants: usize,
         slots: usize,
         window: usize,
-        sends_messages: bool,
     ) -> Self {
-        let mut policy = BackoffPolicy::of_ranks(participants);
-        if sends_messages {
-            policy.sleep = SLEEP_WITH_MESSAGES;
-        }
+        let policy = BackoffPolicy::of_ranks(participants);
         Self::new(RingMemory::Node(memory), participants, slots, window, policy)
     }
 
@@ -267,16 +264,6 @@ impl WindowRing {
         let index = (g % self.slots as u64) as usize;
         self.at(Self::first_window(self.participants, self.slots)
             + index * self.window.next_multiple_of(PAGE))
-    }
-
-    /// Makes all ranks of the group stop doing I/O.
-    pub(crate) fn fail(&self) {
-        self.failure().store(1, Ordering::SeqCst);
-        self.notify();
-    }
-
-    pub(crate) fn has_failed(&self) -> bool {
-        self.failure().load(Ordering::SeqCst) != 0
     }
 
     /// After a failed call, when all ranks know of it: the next call may try again.
@@ -434,6 +421,17 @@ impl WindowRing {
     /// Begins a read whose first window is `first`: those below were finished by the calls before.
     pub(crate) fn begin_reads(&self, first: u64) {
         self.with(|table| table.progress.retired = table.progress.retired.max(first));
+    }
+}
+
+impl super::FailureFlag for WindowRing {
+    fn fail(&self) {
+        self.failure().store(1, Ordering::SeqCst);
+        self.notify();
+    }
+
+    fn has_failed(&self) -> bool {
+        self.failure().load(Ordering::SeqCst) != 0
     }
 }
 
