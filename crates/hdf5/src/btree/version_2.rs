@@ -48,7 +48,7 @@ impl BTree2 {
     pub(crate) fn read(walk: &Walk<'_>, address: Address) -> Result<Self> {
         let widths = walk.widths();
         let length = 4 + 12 + u64::from(widths.offset) + 2 + u64::from(widths.length) + 4;
-        let bytes = walk.read(Structure::BTree2, address, length)?;
+        let bytes = walk.bytes(Structure::BTree2, address, length)?;
         let mut cursor = walk.cursor(&bytes, Structure::BTree2, address);
         cursor.signature(*b"BTHD")?;
         verified(&bytes, Structure::BTree2, address)?;
@@ -114,7 +114,7 @@ impl BTree2 {
         let (record_size, pointer) = (u64::from(self.record_size), self.pointer(walk, depth));
         let children = if depth == 0 { 0 } else { (count + 1) * pointer };
         let length = NODE_OVERHEAD + count * record_size + children;
-        let bytes = walk.read(Structure::BTree2, address, length)?;
+        let bytes = walk.bytes(Structure::BTree2, address, length)?;
         let body = verified(&bytes, Structure::BTree2, address)?;
         let mut cursor = walk.cursor(body, Structure::BTree2, address);
         cursor.signature(if depth == 0 { *b"BTLF" } else { *b"BTIN" })?;

@@ -48,7 +48,7 @@ pub fn describe<S: Source>(file: &File<S>) -> Result<NetcdfFile> {
             }
         }
         has_conventions |= found.iter().any(|one| is_reserved(one.name.as_bytes()));
-        let path = path(&groups, number, &Name::default());
+        let path = || path(&groups, number, &Name::default());
         let shown = attributes::shown(file, &types, &path, false, found, &mut findings)?;
         groups[number].attributes = shown;
     }
