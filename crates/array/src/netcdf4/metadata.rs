@@ -4,8 +4,8 @@
 //! one rank touches the file. Two broadcasts make the metadata known, however much there is:
 //!
 //! 1. Rank 0 looks up where the objects of the root group are and reads the blocks that they lie in,
-//!    those that are side by side in one piece ([`Excerpts`]). All ranks begin to decode at the same
-//!    time, in place.
+//!    those that are side by side in one piece ([`Excerpts`]); of a file that is mostly metadata, all
+//!    of it. All ranks begin to decode at the same time, in place.
 //! 2. What else is needed, rank 0 reads when it needs it. It says so when it is done; another rank
 //!    waits for that where it cannot go on ([`SharedMetadata`]).
 
@@ -28,6 +28,10 @@ const BLOCK: u64 = 64 << 10;
 const MOST_BLOCKS: usize = 1024;
 /// Few object headers are longer.
 const USUAL_HEADER: u64 = 2048;
+/// Few objects of datasets and their links are shorter.
+const LEAST_OBJECT: u64 = 256;
+/// A file is read as a whole if its objects have at least this part of it.
+const MOSTLY_METADATA: u64 = 8;
 
 /// Reads a file for all ranks. A superblock takes the place of the one in the file.
 struct FileReader<'f> {
@@ -123,11 +127,17 @@ impl BlockStore<'_> {
         BLOCK.min(self.length - number * BLOCK) as usize
     }
 
-    /// The blocks in which the objects of the root group begin.
+    /// The blocks in which the objects of the root group begin, or all.
     fn blocks_of_objects(&self) -> striate_hdf5::Result<BTreeSet<u64>> {
         let file = Hdf5File::open(self)?;
+        let root = file.root()?;
+        let all = self.length.div_ceil(BLOCK);
+        let least = file.link_count(&root)?.saturating_mul(LEAST_OBJECT);
+        if all <= MOST_BLOCKS as u64 && least.saturating_mul(MOSTLY_METADATA) >= self.length {
+            return Ok((0..all).collect());
+        }
         let mut blocks = BTreeSet::new();
-        for link in file.links(&file.root()?)? {
+        for link in file.links(&root)? {
             let LinkTarget::Hard(address) = link.target else { continue };
             let begin = file.superblock().base.saturating_add(address.0);
             let end = begin.saturating_add(USUAL_HEADER).min(self.length);

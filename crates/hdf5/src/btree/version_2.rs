@@ -23,6 +23,8 @@ pub(crate) struct BTree2 {
     pub(crate) kind: u8,
     /// Bytes of a record.
     pub(crate) record_size: u16,
+    /// How many records it says that it has.
+    pub(crate) records: u64,
     depth: u16,
     root: Option<(Address, u16)>,
     levels: Vec<Level>,
@@ -60,6 +62,7 @@ impl BTree2 {
         cursor.skip(2)?;
         let root = cursor.address()?;
         let root_records = cursor.u16()?;
+        let records = cursor.length()?;
         if depth > DEEPEST {
             let (found, limit) = (u64::from(depth), u64::from(DEEPEST));
             return Err(cursor.error(Reason::Limit { what: "levels", found, limit }));
@@ -70,7 +73,7 @@ impl BTree2 {
         let levels = levels(node_size, record_size, depth, widths.offset);
         let levels = levels.ok_or_else(|| cursor.invalid("nodes that hold no record"))?;
         let root = root.map(|root| (root, root_records));
-        Ok(Self { address, kind, record_size, depth, root, levels })
+        Ok(Self { address, kind, record_size, records, depth, root, levels })
     }
 
     /// An error if the records are of another kind.

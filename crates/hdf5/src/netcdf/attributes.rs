@@ -21,7 +21,8 @@ pub(super) fn shown<S: Source>(
     attributes: Vec<Attribute>,
     findings: &mut Findings,
 ) -> Result<Vec<AttributeDefinition>> {
-    let mut shown = Vec::new();
+    let hidden = attributes.iter().filter(|one| is_reserved(one.name.as_bytes())).count();
+    let mut shown = Vec::with_capacity(attributes.len() - hidden);
     for attribute in attributes {
         let bytes = attribute.name.as_bytes();
         if is_reserved(bytes) {

@@ -92,6 +92,7 @@ impl Objects {
         findings: &mut Findings,
     ) -> Result<Vec<PendingGroup>> {
         let mut children = Vec::new();
+        self.datasets.reserve(links.len());
         for link in links {
             let name = link.name;
             findings.keep(name.len() as u64)?;

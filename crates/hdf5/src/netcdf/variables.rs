@@ -49,20 +49,22 @@ pub(super) struct Variables<'f, S> {
 }
 
 impl<'f, S: Source> Variables<'f, S> {
+    /// None yet, of a file with so many datasets.
     pub(super) fn new(
         file: &'f File<S>,
         groups: &'f [GroupDefinition],
         types: Vec<TypeDefinition>,
+        datasets: usize,
     ) -> Self {
         Self {
             file,
             groups,
             types,
-            definitions: Vec::new(),
-            shapes: Vec::new(),
-            objects: Vec::new(),
+            definitions: Vec::with_capacity(datasets),
+            shapes: Vec::with_capacity(datasets),
+            objects: Vec::with_capacity(datasets),
             dimensions: Dimensions::default(),
-            pending: Vec::new(),
+            pending: Vec::with_capacity(datasets),
             has_conventions: false,
             anonymous: 0,
         }
