@@ -116,14 +116,17 @@ pub(crate) fn read_definitions_with(
     } else {
         Ok(None)
     };
-    let found = agree_among(comm.as_ref(), read)?;
-    let (found, mut bytes) =
-        found.map_or((None, Vec::new()), |(found, bytes)| (Some(found), bytes));
+    let (found, mut bytes) = match agree_among(comm.as_ref(), read)? {
+        Some(ReadByRank0::Classic(header, bytes)) => (Some(header), bytes),
+        Some(ReadByRank0::Netcdf4(message)) => (None, message),
+        None => (None, Vec::new()),
+    };
     comm.broadcast(0, &mut bytes)?;
     match found {
-        Some(found) => Ok(found),
+        Some(header) => Ok(FileDefinitions::Classic(header)),
         None if bytes.starts_with(&Format::Netcdf4.magic()) => {
-            Ok(FileDefinitions::Netcdf4(Box::new(netcdf4::decode_metadata(file, &bytes)?)))
+            let opened = netcdf4::decode_metadata(file, superblock, bytes)?;
+            Ok(FileDefinitions::Netcdf4(Box::new(opened)))
         }
         // Rank 0 has decoded the same bytes.
         None => Header::decode(&bytes)
@@ -136,18 +139,24 @@ pub(crate) fn read_definitions_with(
     }
 }
 
-/// The definitions, and bytes from which other ranks decode the same: the header of a classic file
-/// and its number of records, or what was read of an HDF5 file.
+/// What rank 0 has read.
+enum ReadByRank0 {
+    /// The header of a classic file, and its bytes and the number of records, from which other
+    /// ranks decode the same.
+    Classic(Header, Vec<u8>),
+    /// Metadata of an HDF5 file, which all ranks decode together.
+    Netcdf4(Vec<u8>),
+}
+
 fn read_on_rank_0(
     file: &mut File,
     unfinished: UnfinishedFile,
     superblock: Option<&Superblock>,
-) -> Result<(FileDefinitions, Vec<u8>), ArrayError> {
+) -> Result<ReadByRank0, ArrayError> {
     let name = file.name();
     let file_len = file.size()?;
     if netcdf4::is_hdf5(file, file_len)? {
-        let (opened, bytes) = netcdf4::read_metadata(file, superblock)?;
-        return Ok((FileDefinitions::Netcdf4(Box::new(opened)), bytes));
+        return netcdf4::read_metadata(file, superblock).map(ReadByRank0::Netcdf4);
     }
     let read = read_growing(file_len, unfinished, |offset, bytes| {
         file.read_at(offset, bytes).map(|got| got as usize)
@@ -163,5 +172,5 @@ fn read_on_rank_0(
         header.records = header.records_in(file_len);
     }
     bytes.extend_from_slice(&header.records.to_le_bytes());
-    Ok((FileDefinitions::Classic(header), bytes))
+    Ok(ReadByRank0::Classic(header, bytes))
 }

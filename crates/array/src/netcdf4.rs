@@ -11,7 +11,7 @@
 //! * chunks with filters are encoded and decoded as a whole ([`stored_chunks`]), by threads where
 //!   cores are free: each has an owner among the ranks, which gets the elements of the others;
 //! * unlimited dimensions grow when all ranks write ([`growth`]);
-//! * files that exist are opened by one rank for all ([`open`]);
+//! * of files that exist one rank reads the metadata for all ([`metadata`], [`open`]);
 //! * [`commit`] makes a state of the plan the state of the file.
 
 mod chunk_cache;
@@ -20,6 +20,7 @@ mod commit;
 mod definition;
 mod growth;
 mod heap_values;
+mod metadata;
 mod open;
 mod replaced_attributes;
 mod stored_chunks;

@@ -45,6 +45,9 @@ pub(crate) trait Fetch {
     /// Metadata, through the cache. The caller has checked that the bytes are there.
     fn metadata(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
 
+    /// Metadata that is in memory, without a copy.
+    fn in_memory(&self, offset: u64, length: u64) -> Option<&[u8]>;
+
     /// Data, past the cache.
     fn data(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
 }
@@ -91,7 +94,15 @@ impl<S: Source> Fetch for Blocks<S> {
         self.length
     }
 
+    fn in_memory(&self, offset: u64, length: u64) -> Option<&[u8]> {
+        self.source.in_memory(offset, length)
+    }
+
     fn metadata(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        if let Some(bytes) = self.in_memory(offset, buffer.len() as u64) {
+            buffer.copy_from_slice(bytes);
+            return Ok(());
+        }
         if buffer.len() as u64 >= LONG {
             return self.source.read_at(offset, buffer);
         }

@@ -132,6 +132,12 @@ impl<S: Source> File<S> {
         group::links(&self.walk(), group)
     }
 
+    /// About how many links a group has, without reading them: what the group says itself. Of an
+    /// old group it is 0.
+    pub fn link_count(&self, group: &Object) -> Result<u64> {
+        group::count(&self.walk(), group)
+    }
+
     /// The link of a group with a name, which has no slashes.
     pub fn link(&self, group: &Object, name: &[u8]) -> Result<Option<Link>> {
         group::link(&self.walk(), group, name)

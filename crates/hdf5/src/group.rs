@@ -50,6 +50,18 @@ pub(crate) fn links(walk: &Walk<'_>, group: &Object) -> Result<Vec<Link>> {
     Ok(links)
 }
 
+/// About how many links a group has: what it says itself. An old group does not say it.
+pub(crate) fn count(walk: &Walk<'_>, group: &Object) -> Result<u64> {
+    let LinkStorage::New(info) = place(walk, group)? else { return Ok(0) };
+    let messages = group.header.messages.iter();
+    let compact = messages.filter(|message| message.kind == MessageKind::LINK).count() as u64;
+    let dense = match info.name_index {
+        Some(index) => BTree2::read(walk, index)?.records,
+        None => 0,
+    };
+    Ok(compact.saturating_add(dense))
+}
+
 /// The link of a group with a name.
 pub(crate) fn link(walk: &Walk<'_>, group: &Object, name: &[u8]) -> Result<Option<Link>> {
     let mut found = None;

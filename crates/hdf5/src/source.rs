@@ -19,6 +19,12 @@ pub trait Source {
 
     /// Fills a buffer with the bytes from an offset on.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
+
+    /// The bytes from an offset on, if they are in memory: metadata is then decoded where it is,
+    /// and nothing is kept in blocks.
+    fn in_memory(&self, _offset: u64, _length: u64) -> Option<&[u8]> {
+        None
+    }
 }
 
 impl Source for [u8] {
@@ -27,11 +33,14 @@ impl Source for [u8] {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        let begin = usize::try_from(offset).ok();
-        let end = begin.and_then(|begin| begin.checked_add(buffer.len()));
-        let bytes = begin.zip(end).and_then(|(begin, end)| self.get(begin..end));
+        let bytes = self.in_memory(offset, buffer.len() as u64);
         buffer.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
         Ok(())
+    }
+
+    fn in_memory(&self, offset: u64, length: u64) -> Option<&[u8]> {
+        let begin = usize::try_from(offset).ok()?;
+        self.get(begin..begin.checked_add(usize::try_from(length).ok()?)?)
     }
 }
 
@@ -42,6 +51,10 @@ impl Source for Vec<u8> {
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         self.as_slice().read_at(offset, buffer)
+    }
+
+    fn in_memory(&self, offset: u64, length: u64) -> Option<&[u8]> {
+        self.as_slice().in_memory(offset, length)
     }
 }
 
@@ -64,6 +77,10 @@ macro_rules! forward {
 
             fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
                 (**self).read_at(offset, buffer)
+            }
+
+            fn in_memory(&self, offset: u64, length: u64) -> Option<&[u8]> {
+                (**self).in_memory(offset, length)
             }
         }
     )*};

@@ -7,6 +7,7 @@
 //! the child of thousands, ends in an error, and so does every loop, for each step reads something.
 //! No allocation is larger than what was paid for.
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::sync::{Mutex, PoisonError};
 
@@ -91,15 +92,28 @@ impl<'f> Walk<'f> {
         address: Address,
         length: u64,
     ) -> Result<Vec<u8>> {
+        self.bytes(structure, address, length).map(Cow::into_owned)
+    }
+
+    /// The bytes of a structure, which are not copied if they are in memory.
+    pub(crate) fn bytes(
+        &self,
+        structure: Structure,
+        address: Address,
+        length: u64,
+    ) -> Result<Cow<'f, [u8]>> {
         let offset = self.check(structure, address, length)?;
         if let Some(used) = self.used {
             let mut used = used.lock().unwrap_or_else(PoisonError::into_inner);
             used.add(offset..offset + length);
         }
+        if let Some(bytes) = self.blocks.in_memory(offset, length) {
+            return Ok(Cow::Borrowed(bytes));
+        }
         let mut bytes = vec![0; length as usize];
         let read = self.blocks.metadata(offset, &mut bytes);
         read.map_err(|error| Error::at(structure, address, error))?;
-        Ok(bytes)
+        Ok(Cow::Owned(bytes))
     }
 
     /// As many bytes of a structure as the buffer takes, or fewer if the file ends before.

@@ -1,16 +1,11 @@
-//! Opening HDF5 files: rank 0 reads the metadata, the others get what it read.
-//!
-//! The same bytes give the same description, so what travels is the list of reads that rank 0 made
-//! ([`RecordedReads`]), in one broadcast, and every rank decodes it. No structure needs an encoding
-//! for messages, and no other rank touches the file.
+//! Opening HDF5 files: from what rank 0 reads of them, all ranks make the same definitions
+//! ([`super::metadata`]).
 
-use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
 use striate_file::File;
-use striate_hdf5::model::{Address, Fill, Layout};
+use striate_hdf5::model::{Address, Fill, Layout, Name};
 use striate_hdf5::netcdf::{
     AttributeDefinition, FileDefinition, NetcdfFile, NetcdfKind, Storage, describe,
 };
@@ -18,9 +13,10 @@ use striate_hdf5::write::{DataAlignment, FilePlan, Placement, PlanOptions};
 use striate_hdf5::{File as Hdf5File, SIGNATURE, Source};
 
 use super::definition::{attribute_values, chunk_filter};
+use super::metadata::{SharedMetadata, first_message};
 use super::user_types::{type_of_elements, user_types};
 use super::{Netcdf4State, hdf5_error};
-use crate::file_state::FileState;
+use crate::file_state::{FileState, agree_among};
 use crate::format::{
     Attribute, Dimension, Format, Group, Header, StorageLayout, StorageOptions, Variable,
 };
@@ -42,13 +38,6 @@ pub(crate) struct OpenedNetcdf4 {
 /// Why something of a type that the file has is not shown.
 const LAID_OUT_DIFFERENTLY: &str =
     "its elements are laid out differently than those of the type that the file has";
-
-/// Reads that were made of a file, in their order.
-#[derive(Debug, Default)]
-pub(crate) struct RecordedReads {
-    length: u64,
-    reads: VecDeque<(u64, Vec<u8>)>,
-}
 
 /// The largest user block that is looked behind.
 const LAST_SIGNATURE: u64 = 1 << 20;
@@ -72,33 +61,29 @@ pub(crate) fn is_hdf5(file: &mut File, length: u64) -> Result<bool, ArrayError> 
 /// decided, and that is not in this one yet.
 pub(crate) type Superblock = [u8; super::SUPERBLOCK];
 
-/// Reads the metadata of a file, and what was read to do so.
+/// What rank 0 tells the others about the metadata of a file, for [`decode_metadata`].
 pub(crate) fn read_metadata(
     file: &mut File,
     superblock: Option<&Superblock>,
-) -> Result<(OpenedNetcdf4, Vec<u8>), ArrayError> {
+) -> Result<Vec<u8>, ArrayError> {
     let length = file.size()?;
-    let source = RecordingSource {
-        length,
-        superblock: superblock.copied(),
-        file: RefCell::new(file),
-        reads: RefCell::new(RecordedReads { length, reads: VecDeque::new() }),
-    };
-    let opened = decode(&source);
-    let RecordingSource { file, reads, .. } = source;
-    let opened = opened.map_err(|error| hdf5_error(file.into_inner(), error))?;
-    Ok((opened, reads.into_inner().encode()))
+    Ok(first_message(file, superblock, length))
 }
 
-/// The metadata of a file, from what another rank has read.
-pub(crate) fn decode_metadata(file: &File, bytes: &[u8]) -> Result<OpenedNetcdf4, ArrayError> {
-    let garbled = || ArrayError::Definition {
-        what: file.name(),
-        reason: "the metadata of rank 0 has not arrived".into(),
-    };
-    let reads = RecordedReads::decode(bytes).ok_or_else(garbled)?;
-    let source = ReplayingSource { length: reads.length, reads: RefCell::new(reads.reads) };
-    decode(&source).map_err(|error| hdf5_error(file, error))
+/// The metadata of a file, with what rank 0 has told. A superblock of rank 0 takes the place of the
+/// one in the file. Collective.
+pub(crate) fn decode_metadata(
+    file: &mut File,
+    superblock: Option<&Superblock>,
+    message: Vec<u8>,
+) -> Result<OpenedNetcdf4, ArrayError> {
+    let shared = SharedMetadata::new(file, superblock, message);
+    let opened = decode(&shared);
+    let told = shared.finish();
+    let opened = opened.map_err(|error| hdf5_error(file, error));
+    // All decode the same bytes, so all have the same error, unless memory or the network fails.
+    let opened = opened.and_then(|opened| told.map(|()| opened).map_err(ArrayError::from));
+    agree_among(file.comm().as_ref(), opened)
 }
 
 /// The definitions of a local file; `None` if it is no HDF5 file, or a damaged one.
@@ -147,7 +132,7 @@ fn header_of(described: &NetcdfFile, hidden: &mut Vec<(String, String)>) -> (Hea
     let mut header = Header::new(format);
     header.types = user_types(definition);
     let mut attributes = |of: &[AttributeDefinition], owner: &str| -> Vec<Attribute> {
-        let mut shown = Vec::new();
+        let mut shown = Vec::with_capacity(of.len());
         for attribute in of {
             if let (Some(name), Some(values)) =
                 (attribute.name.as_str(), attribute_values(definition, attribute))
@@ -177,11 +162,12 @@ fn header_of(described: &NetcdfFile, hidden: &mut Vec<(String, String)>) -> (Hea
             group: dimension.group as u32,
         });
     }
-    let mut numbers = Vec::new();
+    let mut numbers = Vec::with_capacity(definition.variables.len());
+    header.variables.reserve(definition.variables.len());
     let mut others = Vec::new();
     for (number, variable) in definition.variables.iter().enumerate() {
         let group = variable.group as u32;
-        let name = variable.name.to_string();
+        let name = text(&variable.name);
         if let Some(reason) = elsewhere(&described.objects[number].layout) {
             others.push((header.path(group, &name), reason.into()));
             continue;
@@ -207,6 +193,11 @@ fn header_of(described: &NetcdfFile, hidden: &mut Vec<(String, String)>) -> (Hea
     }
     hidden.append(&mut others);
     (header, numbers)
+}
+
+/// The text that a name most likely is.
+fn text(name: &Name) -> String {
+    name.as_str().map_or_else(|| name.to_string(), str::to_owned)
 }
 
 /// Why the elements of a variable cannot be read, if they are not in the file.
@@ -286,105 +277,4 @@ fn resume(
         return Ok(FilePlan::read_only(definition, placements, Address(length)));
     }
     FilePlan::resume(definition, placements, Address(length), options)
-}
-
-/// A file whose reads are recorded.
-struct RecordingSource<'f> {
-    length: u64,
-    superblock: Option<Superblock>,
-    file: RefCell<&'f mut File>,
-    reads: RefCell<RecordedReads>,
-}
-
-impl Source for RecordingSource<'_> {
-    fn length(&self) -> io::Result<u64> {
-        Ok(self.length)
-    }
-
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        let got = self.file.borrow_mut().read_at(offset, &mut *buffer).map_err(io::Error::other)?;
-        if got < buffer.len() as u64 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        if let Some(superblock) = &self.superblock
-            && let Some(rest) = usize::try_from(offset).ok().and_then(|at| superblock.get(at..))
-        {
-            let len = rest.len().min(buffer.len());
-            buffer[..len].copy_from_slice(&rest[..len]);
-        }
-        self.reads.borrow_mut().reads.push_back((offset, buffer.to_vec()));
-        Ok(())
-    }
-}
-
-/// Reads that another rank has made.
-struct ReplayingSource {
-    length: u64,
-    reads: RefCell<VecDeque<(u64, Vec<u8>)>>,
-}
-
-impl Source for ReplayingSource {
-    fn length(&self) -> io::Result<u64> {
-        Ok(self.length)
-    }
-
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        match self.reads.borrow_mut().pop_front() {
-            Some((at, bytes)) if at == offset && bytes.len() == buffer.len() => {
-                buffer.copy_from_slice(&bytes);
-                Ok(())
-            }
-            _ => Err(io::Error::other("rank 0 has not read these bytes")),
-        }
-    }
-}
-
-impl RecordedReads {
-    fn encode(&self) -> Vec<u8> {
-        let mut bytes = SIGNATURE.to_vec();
-        bytes.extend_from_slice(&self.length.to_le_bytes());
-        for (offset, read) in &self.reads {
-            bytes.extend_from_slice(&offset.to_le_bytes());
-            bytes.extend_from_slice(&(read.len() as u64).to_le_bytes());
-            bytes.extend_from_slice(read);
-        }
-        bytes
-    }
-
-    fn decode(bytes: &[u8]) -> Option<Self> {
-        let number = |bytes: &mut &[u8]| -> Option<u64> {
-            let (first, rest) = bytes.split_first_chunk::<8>()?;
-            *bytes = rest;
-            Some(u64::from_le_bytes(*first))
-        };
-        let mut bytes = bytes.strip_prefix(SIGNATURE.as_slice())?;
-        let length = number(&mut bytes)?;
-        let mut reads = VecDeque::new();
-        while !bytes.is_empty() {
-            let offset = number(&mut bytes)?;
-            let len = usize::try_from(number(&mut bytes)?).ok()?;
-            let (read, rest) = bytes.split_at_checked(len)?;
-            reads.push_back((offset, read.to_vec()));
-            bytes = rest;
-        }
-        Some(Self { length, reads })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn recorded_reads_come_back() {
-        let reads = [(0, vec![1, 2, 3]), (77, Vec::new()), (1 << 40, vec![9])].into();
-        let recorded = RecordedReads { length: 1 << 41, reads };
-        let bytes = recorded.encode();
-        let back = RecordedReads::decode(&bytes).unwrap();
-        assert_eq!((back.length, back.reads), (recorded.length, recorded.reads));
-        for len in 0..bytes.len() {
-            let _ = RecordedReads::decode(&bytes[..len]);
-        }
-        assert!(RecordedReads::decode(b"CDF\x01").is_none());
-    }
 }

@@ -23,6 +23,8 @@ pub(crate) struct BTree2 {
     pub(crate) kind: u8,
     /// Bytes of a record.
     pub(crate) record_size: u16,
+    /// How many records it says that it has.
+    pub(crate) records: u64,
     depth: u16,
     root: Option<(Address, u16)>,
     levels: Vec<Level>,
@@ -48,7 +50,7 @@ impl BTree2 {
     pub(crate) fn read(walk: &Walk<'_>, address: Address) -> Result<Self> {
         let widths = walk.widths();
         let length = 4 + 12 + u64::from(widths.offset) + 2 + u64::from(widths.length) + 4;
-        let bytes = walk.read(Structure::BTree2, address, length)?;
+        let bytes = walk.bytes(Structure::BTree2, address, length)?;
         let mut cursor = walk.cursor(&bytes, Structure::BTree2, address);
         cursor.signature(*b"BTHD")?;
         verified(&bytes, Structure::BTree2, address)?;
@@ -60,6 +62,7 @@ impl BTree2 {
         cursor.skip(2)?;
         let root = cursor.address()?;
         let root_records = cursor.u16()?;
+        let records = cursor.length()?;
         if depth > DEEPEST {
             let (found, limit) = (u64::from(depth), u64::from(DEEPEST));
             return Err(cursor.error(Reason::Limit { what: "levels", found, limit }));
@@ -70,7 +73,7 @@ impl BTree2 {
         let levels = levels(node_size, record_size, depth, widths.offset);
         let levels = levels.ok_or_else(|| cursor.invalid("nodes that hold no record"))?;
         let root = root.map(|root| (root, root_records));
-        Ok(Self { address, kind, record_size, depth, root, levels })
+        Ok(Self { address, kind, record_size, records, depth, root, levels })
     }
 
     /// An error if the records are of another kind.
@@ -114,7 +117,7 @@ impl BTree2 {
         let (record_size, pointer) = (u64::from(self.record_size), self.pointer(walk, depth));
         let children = if depth == 0 { 0 } else { (count + 1) * pointer };
         let length = NODE_OVERHEAD + count * record_size + children;
-        let bytes = walk.read(Structure::BTree2, address, length)?;
+        let bytes = walk.bytes(Structure::BTree2, address, length)?;
         let body = verified(&bytes, Structure::BTree2, address)?;
         let mut cursor = walk.cursor(body, Structure::BTree2, address);
         cursor.signature(if depth == 0 { *b"BTLF" } else { *b"BTIN" })?;

@@ -16,35 +16,36 @@ use crate::{Reason, Result, Source};
 pub(super) fn shown<S: Source>(
     file: &File<S>,
     types: &[TypeDefinition],
-    path: &Name,
+    path: &dyn Fn() -> Name,
     is_scale: bool,
     attributes: Vec<Attribute>,
     findings: &mut Findings,
 ) -> Result<Vec<AttributeDefinition>> {
-    let mut shown = Vec::new();
+    let hidden = attributes.iter().filter(|one| is_reserved(one.name.as_bytes())).count();
+    let mut shown = Vec::with_capacity(attributes.len() - hidden);
     for attribute in attributes {
         let bytes = attribute.name.as_bytes();
         if is_reserved(bytes) {
             if !is_written_again(bytes, is_scale) {
                 let reason = "has a name that is reserved in netCDF files".into();
-                findings.unrepresented(attribute_path(path, &attribute.name), reason)?;
+                findings.unrepresented(attribute_path(&path(), &attribute.name), reason)?;
             }
             continue;
         }
         if let Err(reason) = check(types, &attribute) {
-            findings.unrepresented(attribute_path(path, &attribute.name), reason)?;
+            findings.unrepresented(attribute_path(&path(), &attribute.name), reason)?;
             continue;
         }
-        let elements = match file.elements(&attribute.datatype, &attribute.value) {
+        let Attribute { name, mut datatype, dataspace, value, .. } = attribute;
+        let elements = match file.owned_elements(&datatype, value) {
             Ok(elements) => elements,
             Err(error) if matches!(error.reason, Reason::Unsupported(_)) => {
                 let reason = error.reason.to_string();
-                findings.unrepresented(attribute_path(path, &attribute.name), reason)?;
+                findings.unrepresented(attribute_path(&path(), &name), reason)?;
                 continue;
             }
             Err(error) => return Err(error),
         };
-        let Attribute { name, mut datatype, dataspace, .. } = attribute;
         datatype.committed = None;
         findings.keep(name.len() as u64 + weight(&datatype) + elements.retained())?;
         shown.push(AttributeDefinition { name, datatype, dataspace, elements });

@@ -19,7 +19,7 @@ pub fn describe<S: Source>(file: &File<S>) -> Result<NetcdfFile> {
     check_superblock(file, &mut findings)?;
     let Objects { mut groups, group_headers, types, datasets } =
         Objects::read(file, &mut findings)?;
-    let mut variables = Variables::new(file, &groups, types);
+    let mut variables = Variables::new(file, &groups, types, datasets.len());
     for dataset in datasets {
         variables.add(dataset, &mut findings)?;
     }
@@ -48,7 +48,7 @@ pub fn describe<S: Source>(file: &File<S>) -> Result<NetcdfFile> {
             }
         }
         has_conventions |= found.iter().any(|one| is_reserved(one.name.as_bytes()));
-        let path = path(&groups, number, &Name::default());
+        let path = || path(&groups, number, &Name::default());
         let shown = attributes::shown(file, &types, &path, false, found, &mut findings)?;
         groups[number].attributes = shown;
     }

@@ -65,6 +65,17 @@ impl Dimensions {
         number
     }
 
+    /// Whether numbers say what all dimensions of a variable are; else the scales that are attached
+    /// to it do, as far as they are there.
+    pub(super) fn are_numbered(&self, variable: &VariableShape) -> bool {
+        let rank = variable.extents.len();
+        (variable.scale.is_some() && rank == 1)
+            || rank == 0
+            || variable.hidden.coordinates.as_ref().is_some_and(|ids| {
+                ids.len() == rank && ids.iter().all(|id| self.by_id.contains_key(id))
+            })
+    }
+
     fn add(&mut self, group: usize, name: Name, extent: Dimension, assigned: Option<i64>) -> usize {
         let id = assigned.unwrap_or(self.next_id);
         self.next_id = self.next_id.max(id.saturating_add(1));

@@ -42,7 +42,9 @@ const WITHOUT_VARIABLE: &[u8] = b"This is a netCDF dimension but not a netCDF va
 
 /// Whether netCDF-C shows no attribute of that name.
 pub(super) fn is_reserved(name: &[u8]) -> bool {
-    RESERVED.iter().any(|one| one.as_bytes() == name)
+    // Most names are told apart by their first byte.
+    matches!(name.first(), Some(b'C' | b'D' | b'N' | b'R' | b'_'))
+        && RESERVED.iter().any(|one| one.as_bytes() == name)
 }
 
 /// Whether a hidden attribute is in the file again after a commit.
@@ -62,7 +64,8 @@ pub(super) struct Hidden {
     pub(super) dimension: Option<i64>,
     /// The numbers of its dimensions (`_Netcdf4Coordinates`).
     pub(super) coordinates: Option<Vec<i64>>,
-    /// The scale of each dimension (`DIMENSION_LIST`); of several, the last.
+    /// The scale of each dimension (`DIMENSION_LIST`); of several, the last. Empty until
+    /// [`Hidden::attach`].
     pub(super) attached: Vec<Option<Address>>,
 }
 
@@ -84,11 +87,22 @@ impl Hidden {
                     hidden.dimension = numbers.and_then(|numbers| numbers.first().copied());
                 }
                 b"_Netcdf4Coordinates" => hidden.coordinates = integers(file, attribute)?,
-                b"DIMENSION_LIST" => hidden.attached = scales(file, attribute)?,
                 _ => {}
             }
         }
         Ok(hidden)
+    }
+
+    /// Reads the scales that are attached, which are in heaps.
+    pub(super) fn attach<S: Source>(
+        &mut self,
+        file: &File<S>,
+        attributes: &[Attribute],
+    ) -> Result<()> {
+        if let Some(list) = attributes.iter().find(|one| one.name == "DIMENSION_LIST") {
+            self.attached = scales(file, list)?;
+        }
+        Ok(())
     }
 }
 

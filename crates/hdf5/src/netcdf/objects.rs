@@ -10,9 +10,10 @@ use super::AtomicType;
 use super::class::{check_user_type, name};
 use super::definition::{GroupDefinition, TypeDefinition};
 use super::findings::{Findings, path, weight};
+use crate::dataset::Dataset;
 use crate::file::File;
-use crate::model::{Address, Link, LinkTarget, MessageKind, Name, Object, ObjectKind};
-use crate::{Result, Source};
+use crate::model::{Address, Attribute, Link, LinkTarget, MessageKind, Name, Object, ObjectKind};
+use crate::{Error, Reason, Result, Source};
 
 /// The objects of a file.
 #[derive(Debug)]
@@ -25,13 +26,20 @@ pub(super) struct Objects {
     pub(super) datasets: Vec<FoundDataset>,
 }
 
-/// A dataset, before its header is decoded.
+/// A dataset. Its header is decoded when it is found, while it is in the processor's cache, and not
+/// kept.
 #[derive(Debug)]
 pub(super) struct FoundDataset {
     pub(super) group: usize,
     /// The name of its link.
     pub(super) name: Name,
-    pub(super) object: Object,
+    pub(super) address: Address,
+    /// In netCDF's order.
+    pub(super) attributes: Vec<Attribute>,
+    /// What its header says, or why that cannot be represented.
+    pub(super) dataset: std::result::Result<Dataset, String>,
+    /// Messages of the header that are not written again, as sentences.
+    pub(super) unwritten: Vec<String>,
 }
 
 /// A group whose links are not yet read.
@@ -57,7 +65,9 @@ impl Objects {
             let group = objects.groups.len();
             let links = file.links(&object)?;
             objects.groups.push(GroupDefinition { name, parent, attributes: Vec::new() });
-            check_messages(&objects.path(group, &Name::default()), &object, findings)?;
+            for what in unwritten(&object, &|| objects.path(group, &Name::default())) {
+                findings.lost(what)?;
+            }
             objects.group_headers.push(object);
             let mut children = objects.links(file, group, links, &mut seen, findings)?;
             // The first one is the next.
@@ -82,6 +92,7 @@ impl Objects {
         findings: &mut Findings,
     ) -> Result<Vec<PendingGroup>> {
         let mut children = Vec::new();
+        self.datasets.reserve(links.len());
         for link in links {
             let name = link.name;
             findings.keep(name.len() as u64)?;
@@ -101,12 +112,42 @@ impl Objects {
             match object.kind {
                 ObjectKind::Group => children.push(PendingGroup { parent: group, name, object }),
                 ObjectKind::Dataset => {
-                    self.datasets.push(FoundDataset { group, name, object });
+                    let found = self.dataset(file, group, name, &object, findings)?;
+                    self.datasets.push(found);
                 }
                 ObjectKind::Datatype => self.committed(file, group, name, &object, findings)?,
             }
         }
         Ok(children)
+    }
+
+    fn dataset<S: Source>(
+        &self,
+        file: &File<S>,
+        group: usize,
+        name: Name,
+        object: &Object,
+        findings: &mut Findings,
+    ) -> Result<FoundDataset> {
+        let stored = object.header.messages.iter().map(|message| message.body.len() as u64);
+        findings.keep(stored.sum())?;
+        let attributes = file.attributes_as_stored(object)?;
+        for one in &attributes {
+            findings.keep(weight(&one.datatype) + (one.name.len() + one.value.len()) as u64)?;
+        }
+        let dataset = match file.dataset(object) {
+            Ok(dataset) => {
+                findings.keep(2 * weight(&dataset.datatype))?;
+                Ok(dataset)
+            }
+            Err(Error {
+                reason: reason @ (Reason::Unsupported(_) | Reason::Version(_)), ..
+            }) => Err(reason.to_string()),
+            Err(error) => return Err(error),
+        };
+        let unwritten = unwritten(object, &|| self.path(group, &name));
+        let address = object.address;
+        Ok(FoundDataset { group, name, address, attributes, dataset, unwritten })
     }
 
     fn committed<S: Source>(
@@ -118,7 +159,9 @@ impl Objects {
         findings: &mut Findings,
     ) -> Result<()> {
         let path = self.path(group, &name);
-        check_messages(&path, object, findings)?;
+        for what in unwritten(object, &|| path.clone()) {
+            findings.lost(what)?;
+        }
         if !file.attributes(object)?.is_empty() {
             findings.unrepresented(path, "attributes of a type".into())?;
         }
@@ -162,8 +205,8 @@ fn link_reason(target: &LinkTarget) -> String {
     }
 }
 
-/// Notes messages of a header that are not written again.
-pub(super) fn check_messages(path: &Name, object: &Object, findings: &mut Findings) -> Result<()> {
+/// The messages of a header that are not written again, as sentences.
+fn unwritten(object: &Object, path: &dyn Fn() -> Name) -> Vec<String> {
     const WRITTEN: [MessageKind; 16] = [
         MessageKind::NIL,
         MessageKind::DATASPACE,
@@ -182,12 +225,13 @@ pub(super) fn check_messages(path: &Name, object: &Object, findings: &mut Findin
         MessageKind::MODIFICATION_TIME_OLD,
         MessageKind::MODIFICATION_TIME,
     ];
+    let mut sentences = Vec::new();
     for message in &object.header.messages {
         if message.kind == MessageKind::COMMENT {
-            findings.lost(format!("\"{path}\" has a comment"))?;
+            sentences.push(format!("\"{}\" has a comment", path()));
         } else if message.kind != MessageKind::REFERENCE_COUNT && !WRITTEN.contains(&message.kind) {
-            findings.lost(format!("\"{path}\" has a message of kind {}", message.kind))?;
+            sentences.push(format!("\"{}\" has a message of kind {}", path(), message.kind));
         }
     }
-    Ok(())
+    sentences
 }

@@ -9,20 +9,22 @@ use super::definition::{
 use super::dimensions::{Dimensions, VariableShape};
 use super::findings::{Findings, path, weight};
 use super::hidden::{Hidden, is_reserved, is_written_again};
-use super::objects::{FoundDataset, check_messages};
+use super::objects::FoundDataset;
 use crate::dataset::Dataset;
 use crate::file::File;
 use crate::model::{Attribute, Dataspace, Datatype, Fill, FillTime, Layout, Name};
 use crate::write::Elements;
 use crate::write::netcdf::fill_of;
-use crate::{Error, Reason, Result, Source};
+use crate::{Result, Source};
 
 /// How the name of a variable begins that has the name of a dimension but is not its scale.
 const NOT_COORDINATE: &[u8] = b"_nc4_non_coord_";
 
 /// Attributes of a variable, before the types of all variables are known.
 struct PendingAttributes {
-    path: Name,
+    group: usize,
+    /// Of the link.
+    name: Name,
     is_scale: bool,
     attributes: Vec<Attribute>,
 }
@@ -47,20 +49,22 @@ pub(super) struct Variables<'f, S> {
 }
 
 impl<'f, S: Source> Variables<'f, S> {
+    /// None yet, of a file with so many datasets.
     pub(super) fn new(
         file: &'f File<S>,
         groups: &'f [GroupDefinition],
         types: Vec<TypeDefinition>,
+        datasets: usize,
     ) -> Self {
         Self {
             file,
             groups,
             types,
-            definitions: Vec::new(),
-            shapes: Vec::new(),
-            objects: Vec::new(),
+            definitions: Vec::with_capacity(datasets),
+            shapes: Vec::with_capacity(datasets),
+            objects: Vec::with_capacity(datasets),
             dimensions: Dimensions::default(),
-            pending: Vec::new(),
+            pending: Vec::with_capacity(datasets),
             has_conventions: false,
             anonymous: 0,
         }
@@ -68,28 +72,23 @@ impl<'f, S: Source> Variables<'f, S> {
 
     /// Adds a dataset as a variable, as a dimension, or as both.
     pub(super) fn add(&mut self, found: FoundDataset, findings: &mut Findings) -> Result<()> {
-        let FoundDataset { group, name, object } = found;
-        let path = path(self.groups, group, &name);
-        let attributes = self.file.attributes_as_stored(&object)?;
+        let FoundDataset { group, name, address, attributes, dataset, unwritten } = found;
         self.has_conventions |= attributes.iter().any(|one| is_reserved(one.name.as_bytes()));
         let hidden = Hidden::read(self.file, &attributes)?;
-        let dataset = match self.file.dataset(&object) {
+        let dataset = match dataset {
             Ok(dataset) => dataset,
-            Err(Error {
-                reason: reason @ (Reason::Unsupported(_) | Reason::Version(_)), ..
-            }) => {
-                return findings.unrepresented(path, reason.to_string());
-            }
-            Err(error) => return Err(error),
+            Err(reason) => return findings.unrepresented(path(self.groups, group, &name), reason),
         };
-        check_messages(&path, &object, findings)?;
+        for what in unwritten {
+            findings.lost(what)?;
+        }
         if dataset.dataspace == Dataspace::Null {
+            let path = path(self.groups, group, &name);
             return findings.unrepresented(path, "has a null dataspace".into());
         }
         let extent = dataset.dataspace.dimensions().first().filter(|_| hidden.is_scale);
         let scale = extent.map(|&extent| {
-            let (id, address) = (hidden.dimension, object.address);
-            self.dimensions.add_scale(group, name.clone(), extent, id, address)
+            self.dimensions.add_scale(group, name.clone(), extent, hidden.dimension, address)
         });
         if scale.is_some() && hidden.without_variable {
             // Those of a dimension are not shown, whatever they are.
@@ -97,22 +96,21 @@ impl<'f, S: Source> Variables<'f, S> {
             if names.all(|name| is_written_again(name, true)) {
                 return Ok(());
             }
+            let path = path(self.groups, group, &name);
             return findings.unrepresented(path, "attributes of a dimension".into());
         }
         if let Err(reason) = self.type_of(&dataset.datatype, group, findings)? {
-            return findings.unrepresented(path, reason);
+            return findings.unrepresented(path(self.groups, group, &name), reason);
         }
-        let name = match name.as_bytes().strip_prefix(NOT_COORDINATE) {
+        let shown = match name.as_bytes().strip_prefix(NOT_COORDINATE) {
             Some(rest) if !rest.is_empty() => Name::from(rest),
-            _ => name,
+            _ => name.clone(),
         };
-        let definition = self.definition(group, name, &dataset)?;
-        findings.keep(2 * weight(&dataset.datatype) + definition.name.len() as u64)?;
-        for one in &attributes {
-            findings.keep(weight(&one.datatype) + (one.name.len() + one.value.len()) as u64)?;
-        }
+        let definition = self.definition(group, shown, &dataset)?;
+        findings.keep(definition.name.len() as u64)?;
         let extents = dataset.dataspace.dimensions().to_vec();
-        self.pending.push(PendingAttributes { path, is_scale: scale.is_some(), attributes });
+        let is_scale = scale.is_some();
+        self.pending.push(PendingAttributes { group, name, is_scale, attributes });
         self.shapes.push(VariableShape { group, extents, scale, hidden });
         self.definitions.push(definition);
         self.objects.push(dataset);
@@ -122,7 +120,13 @@ impl<'f, S: Source> Variables<'f, S> {
     /// Adds the attributes of variables, when the types of all of them are known.
     pub(super) fn add_attributes(&mut self, findings: &mut Findings) -> Result<()> {
         for (number, pending) in std::mem::take(&mut self.pending).into_iter().enumerate() {
-            let PendingAttributes { path, is_scale, attributes } = pending;
+            let PendingAttributes { group, name, is_scale, attributes } = pending;
+            // Attached scales say what the numbers of dimensions say, and are in heaps.
+            let shape = &mut self.shapes[number];
+            if !self.dimensions.are_numbered(shape) {
+                shape.hidden.attach(self.file, &attributes)?;
+            }
+            let path = || path(self.groups, group, &name);
             let (file, types) = (self.file, &self.types);
             let shown = attributes::shown(file, types, &path, is_scale, attributes, findings)?;
             self.definitions[number].attributes = shown;
@@ -193,7 +197,12 @@ impl<'f, S: Source> Variables<'f, S> {
     }
 
     /// Notes a fill value that is not the one that a commit would write.
-    fn check_fill(&self, path: &Name, number: usize, findings: &mut Findings) -> Result<()> {
+    fn check_fill(
+        &self,
+        path: &dyn Fn() -> Name,
+        number: usize,
+        findings: &mut Findings,
+    ) -> Result<()> {
         let (definition, dataset) = (&self.definitions[number], &self.objects[number]);
         let Fill::Value(stored) = &dataset.fill.value else { return Ok(()) };
         let stored = self.file.elements(&dataset.datatype, stored);
@@ -207,6 +216,7 @@ impl<'f, S: Source> Variables<'f, S> {
         if same {
             return Ok(());
         }
+        let path = path();
         findings.lost(format!("the fill value of \"{path}\" is not that of its attributes"))
     }
 }

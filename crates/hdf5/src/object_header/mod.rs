@@ -14,8 +14,8 @@ use crate::model::{Address, Message, MessageFlags, MessageKind, Object, ObjectHe
 use crate::walk::Walk;
 use crate::{Error, Reason, Result, Structure};
 
-/// For so many messages there is room from the beginning: most objects have fewer than twice this.
-const USUAL_MESSAGES: usize = 8;
+/// For so many messages there is room from the beginning: most objects have fewer.
+const USUAL_MESSAGES: usize = 16;
 
 /// Reads the header at an address.
 pub(crate) fn read(walk: &Walk<'_>, address: Address) -> Result<ObjectHeader> {

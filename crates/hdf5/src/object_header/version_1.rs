@@ -12,7 +12,7 @@ const PREFIX: u64 = 16;
 const MESSAGE_PREFIX: usize = 8;
 
 pub(super) fn read(walk: &Walk<'_>, address: Address) -> Result<ObjectHeader> {
-    let prefix = walk.read(Structure::ObjectHeader, address, PREFIX)?;
+    let prefix = walk.bytes(Structure::ObjectHeader, address, PREFIX)?;
     let mut cursor = walk.cursor(&prefix, Structure::ObjectHeader, address);
     cursor.version(1..=1)?;
     cursor.skip(1)?;
@@ -32,7 +32,7 @@ pub(super) fn read(walk: &Walk<'_>, address: Address) -> Result<ObjectHeader> {
     let mut block = address.checked_add(PREFIX).map(|begin| (begin, size));
     let mut seen = 0;
     while let Some((begin, length)) = block {
-        let bytes = walk.read(Structure::ObjectHeader, begin, length)?;
+        let bytes = walk.bytes(Structure::ObjectHeader, begin, length)?;
         let mut cursor = walk.cursor(&bytes, Structure::ObjectHeader, begin);
         // What follows the last message that is counted is room.
         while cursor.remaining() >= MESSAGE_PREFIX && seen < count {

@@ -53,10 +53,10 @@ pub(super) fn read(walk: &Walk<'_>, address: Address) -> Result<ObjectHeader> {
     };
     let mut continuations = Continuations::new(address);
     let length = size.saturating_add(begin as u64 + CHECKSUM);
-    let bytes = walk.read(Structure::ObjectHeader, address, length)?;
+    let bytes = walk.bytes(Structure::ObjectHeader, address, length)?;
     block(walk, &bytes, address, begin, &mut header, &mut continuations)?;
     while let Some((address, length)) = continuations.next() {
-        let bytes = walk.read(Structure::ObjectHeader, address, length)?;
+        let bytes = walk.bytes(Structure::ObjectHeader, address, length)?;
         walk.cursor(&bytes, Structure::ObjectHeader, address).signature(CONTINUATION)?;
         block(walk, &bytes, address, CONTINUATION.len(), &mut header, &mut continuations)?;
     }

@@ -16,6 +16,14 @@ impl<S: Source> File<S> {
     pub fn elements(&self, datatype: &Datatype, bytes: &[u8]) -> Result<Elements> {
         elements(&self.walk(), datatype, bytes)
     }
+
+    /// The same of bytes that are kept if they have no descriptors.
+    pub(crate) fn owned_elements(&self, datatype: &Datatype, bytes: Vec<u8>) -> Result<Elements> {
+        if datatype.has_descriptors() {
+            return self.elements(datatype, &bytes);
+        }
+        Ok(Elements::fixed(bytes))
+    }
 }
 
 fn elements(walk: &Walk<'_>, datatype: &Datatype, bytes: &[u8]) -> Result<Elements> {
