@@ -1,4 +1,4 @@
-//! [`Location`]: where a file lies: on a file system or on I/O servers.
+//! [`Location`]: where a file lies: on a file system, on I/O servers or in an object store.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use striate_store::lustre::StripingReport;
 use striate_store::remote::{Client, Layout, RemoteFile, RemoteOptions, RemoteUrl};
+use striate_store::s3::{S3Bucket, S3Error, S3Object, S3Url};
 use striate_store::store::Store;
-use striate_store::{ErrorKind, Operation, PosixFile, PosixOptions, StoreError};
+use striate_store::{Cause, ErrorKind, Operation, PosixFile, PosixOptions, StoreError};
 
 use crate::cost_model::CostModel;
 use crate::hints::{Hints, Switch};
@@ -23,6 +24,8 @@ pub(crate) struct OpenedStore {
     pub(crate) reads_back: bool,
     /// How it is striped, on Lustre.
     pub(crate) striping: Option<StripingReport>,
+    /// What tells the opened version of an object from others: all ranks must have the same.
+    pub(crate) version: Option<String>,
 }
 
 /// Where a file lies.
@@ -30,17 +33,24 @@ pub(crate) struct OpenedStore {
 pub(crate) enum Location {
     Path(PathBuf),
     Servers(RemoteUrl),
+    /// Read only.
+    Object(S3Url),
 }
 
 impl Location {
-    /// A path, or a URL that begins with `striate://` or `striate+tls://`.
+    /// A path, or a URL that begins with `striate://`, `striate+tls://` or `s3://`.
     pub(crate) fn new(path: &Path) -> Result<Self, FileError> {
-        match path.to_str().filter(|text| RemoteUrl::is_remote(text)) {
-            Some(text) => text.parse().map(Self::Servers).map_err(|error| FileError::BadName {
-                name: text.to_owned(),
-                reason: error.to_string(),
-            }),
-            None => Ok(Self::Path(path.to_path_buf())),
+        fn bad(name: &str, error: impl ToString) -> FileError {
+            FileError::BadName { name: name.to_owned(), reason: error.to_string() }
+        }
+        match path.to_str() {
+            Some(text) if RemoteUrl::is_remote(text) => {
+                text.parse().map(Self::Servers).map_err(|error| bad(text, error))
+            }
+            Some(text) if S3Url::is_s3(text) => {
+                text.parse().map(Self::Object).map_err(|error| bad(text, error))
+            }
+            _ => Ok(Self::Path(path.to_path_buf())),
         }
     }
 
@@ -54,11 +64,9 @@ impl Location {
                 Self::Path(path.with_file_name(name))
             }
             Self::Servers(url) => {
-                let (directory, name) = url.path.rsplit_once('/').unwrap_or(("", &url.path));
-                let slash = if directory.is_empty() { "" } else { "/" };
-                let path = format!("{directory}{slash}.{name}.{what}");
-                Self::Servers(RemoteUrl { path, ..url.clone() })
+                Self::Servers(RemoteUrl { path: hidden(&url.path, what), ..url.clone() })
             }
+            Self::Object(url) => Self::Object(url.with_key(hidden(&url.key, what))),
         }
     }
 
@@ -83,7 +91,15 @@ impl Location {
                 };
                 let options = RemoteOptions { create, exclusive, layout };
                 let store = Arc::new(RemoteFile::open(url, &options)?);
-                Ok(OpenedStore { store, local: None, reads_back: true, striping: None })
+                Ok(OpenedStore::on_network(store, None))
+            }
+            Self::Object(url) if mode.contains(Mode::WRITE) => {
+                Err(read_only(Operation::Open, url).into())
+            }
+            Self::Object(url) => {
+                let object = Arc::new(S3Object::open(url)?);
+                let version = object.version().map(str::to_owned);
+                Ok(OpenedStore::on_network(object, version))
             }
         }
     }
@@ -95,6 +111,7 @@ impl Location {
                 std::fs::remove_file(path).map_err(|error| failed(Operation::Remove, path, error))
             }
             Self::Servers(url) => Ok(Client::shared(url)?.remove(&url.path)?),
+            Self::Object(url) => Ok(S3Bucket::shared(url)?.remove(&url.key)?),
         }
     }
 
@@ -105,6 +122,11 @@ impl Location {
                 path.try_exists().map_err(|error| failed(Operation::Ask, path, error))
             }
             Self::Servers(url) => match Client::shared(url)?.lookup(&url.path) {
+                Ok(_) => Ok(true),
+                Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+                Err(error) => Err(error.into()),
+            },
+            Self::Object(url) => match S3Bucket::shared(url)?.head(&url.key) {
                 Ok(_) => Ok(true),
                 Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
                 Err(error) => Err(error.into()),
@@ -131,6 +153,10 @@ impl Location {
             {
                 Ok(Client::shared(from)?.rename(&from.path, &to.path, true)?)
             }
+            (Self::Object(url), _) | (_, Self::Object(url)) => {
+                let why = "object stores do not rename; copy it and remove the other";
+                Err(StoreError::unsupported(Operation::Rename, url.to_string(), why).into())
+            }
             _ => Err(FileError::Argument {
                 call: "rename",
                 reason: "the two names are not in the same directory or on the same servers".into(),
@@ -146,8 +172,26 @@ impl Location {
                 CostModel::measure(directory.unwrap_or(Path::new(".")))
             }
             Self::Servers(url) => CostModel::measure_servers(&url.address, store),
+            Self::Object(url) => CostModel::measure_objects(&url.bucket, store),
         }
     }
+}
+
+impl OpenedStore {
+    fn on_network(store: Arc<dyn Store>, version: Option<String>) -> Self {
+        Self { store, local: None, reads_back: true, striping: None, version }
+    }
+}
+
+/// The hidden name in the same directory of a file on servers.
+fn hidden(path: &str, what: &str) -> String {
+    let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let slash = if directory.is_empty() { "" } else { "/" };
+    format!("{directory}{slash}.{name}.{what}")
+}
+
+fn read_only(operation: Operation, url: &S3Url) -> StoreError {
+    StoreError::new(operation, url.to_string(), Cause::Objects(S3Error::ReadOnly))
 }
 
 fn failed(operation: Operation, path: &Path, error: std::io::Error) -> FileError {
@@ -183,5 +227,5 @@ fn open_posix(
     };
     let striping = file.striping().cloned();
     let file = Arc::new(file);
-    Ok(OpenedStore { store: Arc::clone(&file) as _, local: Some(file), reads_back, striping })
+    Ok(OpenedStore { store: Arc::clone(&file) as _, local: Some(file), reads_back, striping, version: None })
 }

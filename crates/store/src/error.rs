@@ -13,6 +13,7 @@ use striate_datatype::TypeError;
 use thiserror::Error;
 
 use crate::remote::ServerError;
+use crate::s3::S3Error;
 
 /// What a store, or the file system that it is in, is asked to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -182,6 +183,9 @@ pub enum Cause {
     /// A server, or the way to it, failed.
     #[error("{0}")]
     Server(#[source] ServerError),
+    /// An object store, or the way to it, failed.
+    #[error("{0}")]
+    Objects(#[source] S3Error),
     /// A store's own reason.
     #[error("{0}")]
     Other(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -344,6 +348,7 @@ impl StoreError {
             Cause::Unsupported(_) => ErrorKind::Unsupported,
             Cause::TimedOut(_) => ErrorKind::TimedOut,
             Cause::Server(source) => source.kind(),
+            Cause::Objects(source) => source.kind(),
             Cause::Other(_) => ErrorKind::Io,
             Cause::System(source) | Cause::Striping { source, .. } => {
                 match (source.raw_os_error(), source.kind()) {

@@ -37,6 +37,7 @@ pub mod placement;
 pub mod posix;
 mod range_table;
 pub mod remote;
+pub mod s3;
 pub mod store;
 pub mod throttle;
 pub mod trace;
