@@ -10,13 +10,13 @@ use std::future::Future;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
-use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey, AwsAuthorizer};
 use object_store::client::{
     HttpClient, HttpConnector, HttpRequest, HttpRequestBody, ReqwestConnector,
 };
 use object_store::list::{PaginatedListOptions, PaginatedListResult, PaginatedListStore};
 use object_store::path::Path;
-use object_store::signer::{SignedUrlOptions, Signer};
+use object_store::signer::Signer;
 use object_store::{BackoffConfig, ClientOptions, ObjectMeta, ObjectStoreExt, RetryConfig};
 use tokio::runtime::Runtime;
 
@@ -45,6 +45,7 @@ pub struct S3Bucket {
     plain: HttpClient,
     name: String,
     endpoint: String,
+    region: String,
     patience: Duration,
 }
 
@@ -93,6 +94,7 @@ impl S3Bucket {
             }
         }
         let endpoint = builder.get_config_value(&AmazonS3ConfigKey::Endpoint);
+        let region = builder.get_config_value(&AmazonS3ConfigKey::Region);
         let plain_http =
             endpoint.as_deref().is_some_and(|endpoint| endpoint.starts_with("http://"));
         // Retries are given up before the wait for all attempts ends, so that the reason is known.
@@ -119,6 +121,8 @@ impl S3Bucket {
             plain: plain.map_err(settings)?,
             name: name.to_owned(),
             endpoint: endpoint.unwrap_or_else(|| AMAZON.to_owned()),
+            // As the library has it.
+            region: region.unwrap_or_else(|| "us-east-1".to_owned()),
             patience,
         })
     }
@@ -166,15 +170,52 @@ impl S3Bucket {
         found
     }
 
-    /// Whether it is the bucket that is missing. A server says so only where it answers with a text.
+    /// Whether an error is due to the bucket. The library does not say so, and a server says it only
+    /// where it answers with a text.
     pub(super) async fn missing(&self, error: S3Error) -> S3Error {
-        if !matches!(error, S3Error::NoKey) {
+        if !matches!(error, S3Error::NoKey | S3Error::Failed(_)) {
             return error;
         }
-        match self.page(Some("\u{1}"), None).await {
-            Err(S3Error::NoBucket(name)) => S3Error::NoBucket(name),
+        match self.plain_request(http::Method::HEAD, Vec::new()).await {
+            Ok((404, _)) => S3Error::NoBucket(self.name.clone()),
+            Ok((401 | 403, _)) if matches!(error, S3Error::Failed(_)) => {
+                S3Error::Denied("403 Forbidden".into())
+            }
             _ => error,
         }
+    }
+
+    /// A request to the bucket that the library does not know: the status and the text of the reply.
+    async fn plain_request(
+        &self,
+        method: http::Method,
+        query: Vec<(String, String)>,
+    ) -> Result<(u16, String), S3Error> {
+        let failure = |error| self.failure(error);
+        // Of a signed address only the address is used: not all servers read the signature there.
+        let (whole, limit) = (Path::default(), self.patience);
+        let mut address =
+            self.client.signed_url(method.clone(), &whole, limit).await.map_err(failure)?;
+        address.set_query(None);
+        if !query.is_empty() {
+            address.query_pairs_mut().extend_pairs(query);
+        }
+        let mut request = HttpRequest::new(HttpRequestBody::empty());
+        *request.method_mut() = method;
+        *request.uri_mut() =
+            address.as_str().parse().map_err(|_| S3Error::Failed("the URL is too long".into()))?;
+        let credential = self.client.credentials().get_credential().await.map_err(failure)?;
+        AwsAuthorizer::new(&credential, "s3", &self.region)
+            .try_authorize(&mut request, None)
+            .map_err(failure)?;
+        let unreachable = |error: object_store::client::HttpError| S3Error::Unreachable {
+            endpoint: self.endpoint.clone(),
+            reason: super::failure::innermost(&error),
+        };
+        let reply = self.plain.execute(request).await.map_err(unreachable)?;
+        let status = reply.status().as_u16();
+        let body = reply.into_body().bytes().await.map_err(unreachable)?;
+        Ok((status, String::from_utf8_lossy(&body).into_owned()))
     }
 
     /// The objects whose keys begin with `prefix`, in the order of their keys.
@@ -201,11 +242,10 @@ impl S3Bucket {
         page_token: Option<String>,
     ) -> Result<PaginatedListResult, S3Error> {
         let options = PaginatedListOptions { page_token, ..PaginatedListOptions::default() };
-        let page = self.client.list_paginated(prefix, options).await;
-        page.map_err(|error| match self.failure(error) {
-            S3Error::NoKey => S3Error::NoBucket(self.name.clone()),
-            other => other,
-        })
+        match self.client.list_paginated(prefix, options).await {
+            Ok(page) => Ok(page),
+            Err(error) => Err(self.missing(self.failure(error)).await),
+        }
     }
 
     /// Removes an object. One that does not exist is not an error: the servers do not say so.
@@ -221,8 +261,9 @@ impl S3Bucket {
             let mut found = Vec::new();
             let mut after: Option<(String, String)> = None;
             loop {
-                let listing = self.uploads_after(prefix, after.take()).await?;
-                found.extend(listing.uploads());
+                // Not all servers take a prefix here, and unfinished uploads are few.
+                let listing = self.uploads_after(after.take()).await?;
+                found.extend(listing.uploads().filter(|upload| upload.key.starts_with(prefix)));
                 match listing.next() {
                     Some(next) => after = Some(next),
                     None => return Ok(found),
@@ -234,33 +275,15 @@ impl S3Bucket {
     /// One page of uploads; the library does not know this request.
     async fn uploads_after(
         &self,
-        prefix: &str,
         after: Option<(String, String)>,
     ) -> Result<UploadListing, S3Error> {
         let mut query = vec![("uploads".to_owned(), String::new())];
-        query.push(("prefix".into(), prefix.into()));
         if let Some((key, id)) = after {
             query.push(("key-marker".into(), key));
             query.push(("upload-id-marker".into(), id));
         }
-        let options = SignedUrlOptions::default().with_query(query);
-        let signed = self
-            .client
-            .signed_url_opts(http::Method::GET, &Path::default(), self.patience, &options)
-            .await
-            .map_err(|error| self.failure(error))?;
-        let mut request = HttpRequest::new(HttpRequestBody::empty());
-        *request.uri_mut() =
-            signed.as_str().parse().map_err(|_| S3Error::Failed("the URL is too long".into()))?;
-        let unreachable = |error: object_store::client::HttpError| S3Error::Unreachable {
-            endpoint: self.endpoint.clone(),
-            reason: super::failure::innermost(&error),
-        };
-        let reply = self.plain.execute(request).await.map_err(unreachable)?;
-        let status = reply.status();
-        let body = reply.into_body().bytes().await.map_err(unreachable)?;
-        let text = String::from_utf8_lossy(&body);
-        match status.as_u16() {
+        let (status, text) = self.plain_request(http::Method::GET, query).await?;
+        match status {
             200 => UploadListing::parse(&text),
             404 => Err(S3Error::NoBucket(self.name.clone())),
             401 | 403 => Err(S3Error::Denied(super::failure::code(&text))),

@@ -21,6 +21,8 @@ iam.create_user(UserName="tester")
 policy = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "s3:*", "Resource": "*"}]}
 iam.put_user_policy(UserName="tester", PolicyName="all", PolicyDocument=json.dumps(policy))
 key = iam.create_access_key(UserName="tester")["AccessKey"]
+s3 = boto3.client("s3", endpoint_url=endpoint, **keys)
+s3.create_bucket(Bucket="tests")
 # From here on, keys and signatures are checked.
 settings.INITIAL_NO_AUTH_ACTION_COUNT = 0
 ActionAuthenticatorMixin.request_count = 0

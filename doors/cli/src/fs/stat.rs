@@ -8,6 +8,7 @@ use serde::Serialize;
 use striate_layout::striping::Striping;
 use striate_store::remote::{Client, FileInfo, RemoteUrl};
 
+use super::objects::{self, ObjectDescription, ServerUrl};
 use super::{path, shown};
 use crate::document::Document;
 use crate::number::bytes;
@@ -20,14 +21,15 @@ use crate::{CommandError, terminal};
 #[command(after_help = "\
 Examples:
   striate fs stat striate://io.example/run7/out.dat
-  striate fs stat --json striate://io.example/run7/out.dat")]
+  striate fs stat --json striate://io.example/run7/out.dat
+  striate fs stat s3://bucket/run7/out.dat")]
 pub(crate) struct StatArgs {
     /// The files
     #[arg(required = true, value_name = "URL")]
-    urls: Vec<RemoteUrl>,
+    urls: Vec<ServerUrl>,
 }
 
-/// What is known about a file; a row of the JSON document.
+/// What is known about a file.
 #[derive(Debug, Serialize)]
 struct FileDescription {
     url: String,
@@ -52,12 +54,36 @@ struct Object {
 }
 
 pub(crate) fn run(args: &StatArgs, json: bool) -> Result<(), CommandError> {
-    let described = args.urls.iter().map(describe).collect::<Result<Vec<_>, _>>()?;
+    let described = args.urls.iter().map(StatRow::new).collect::<Result<Vec<_>, _>>()?;
     if json {
         return Document::new(described, Vec::new()).print();
     }
-    let texts: Vec<String> = described.iter().map(FileDescription::text).collect();
+    let texts: Vec<String> = described.iter().map(StatRow::text).collect();
     terminal::print(&texts.join("\n"))
+}
+
+/// A row of the JSON document.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum StatRow {
+    File(FileDescription),
+    Object(ObjectDescription),
+}
+
+impl StatRow {
+    fn new(url: &ServerUrl) -> Result<Self, CommandError> {
+        Ok(match url {
+            ServerUrl::Remote(url) => Self::File(describe(url)?),
+            ServerUrl::Object(url) => Self::Object(objects::describe(url)?),
+        })
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Self::File(file) => file.text(),
+            Self::Object(object) => object.text(),
+        }
+    }
 }
 
 fn describe(url: &RemoteUrl) -> Result<FileDescription, CommandError> {
