@@ -8,7 +8,7 @@ use striate_store::lustre::StripingReport;
 use striate_store::remote::{Client, Layout, RemoteFile, RemoteOptions, RemoteUrl};
 use striate_store::s3::{S3Bucket, S3Error, S3Object, S3Url};
 use striate_store::store::Store;
-use striate_store::{Cause, ErrorKind, Operation, PosixFile, PosixOptions, StoreError};
+use striate_store::{Cause, Coherent, ErrorKind, Operation, PosixFile, PosixOptions, StoreError};
 
 use crate::cost_model::CostModel;
 use crate::hints::{Hints, Switch};
@@ -226,6 +226,17 @@ fn open_posix(
         opened => (opened?, true),
     };
     let striping = file.striping().cloned();
+    if file.is_close_to_open() {
+        // What waits in the memory of a node would not be seen by others.
+        let store = Arc::new(Coherent::new(file));
+        return Ok(OpenedStore { store, local: None, reads_back, striping, version: None });
+    }
     let file = Arc::new(file);
-    Ok(OpenedStore { store: Arc::clone(&file) as _, local: Some(file), reads_back, striping, version: None })
+    Ok(OpenedStore {
+        store: Arc::clone(&file) as _,
+        local: Some(file),
+        reads_back,
+        striping,
+        version: None,
+    })
 }

@@ -3,64 +3,25 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![cfg(feature = "peers")]
 
-use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
 use striate_store::s3::{BLOCK, S3Bucket, S3Object, S3Upload, UploadParts};
 use striate_store::{Cause, ErrorKind, Region, Store, StoreError};
+use striate_testing::Moto;
 
-/// A server, killed at the end.
-struct Moto {
-    process: Child,
-    endpoint: String,
-    id: String,
-    secret: String,
+fn bucket_with(
+    server: &Moto,
+    name: &str,
+    (id, secret): (&str, &str),
+    patience: Duration,
+) -> Arc<S3Bucket> {
+    Arc::new(S3Bucket::new(name, &server.variables_with(id, secret), patience).unwrap())
 }
 
-impl Moto {
-    fn start(port: u16) -> Self {
-        let python = std::env::var_os("STRIATE_PYTHON").unwrap_or_else(|| "python3".into());
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/s3/server.py");
-        let mut process = Command::new(python)
-            .arg(script)
-            .arg(port.to_string())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let mut words = line.split_whitespace().map(str::to_owned);
-        let mut word = || words.next().expect("the server starts: is moto installed?");
-        Self { endpoint: word(), id: word(), secret: word(), process }
-    }
-
-    fn bucket_with(&self, name: &str, id: &str, secret: &str, patience: Duration) -> Arc<S3Bucket> {
-        let variables = [
-            ("AWS_ENDPOINT_URL", &*self.endpoint),
-            ("AWS_ACCESS_KEY_ID", id),
-            ("AWS_SECRET_ACCESS_KEY", secret),
-            ("AWS_REGION", "us-east-1"),
-        ];
-        let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        Arc::new(S3Bucket::new(name, &variables, patience).unwrap())
-    }
-
-    fn bucket(&self) -> Arc<S3Bucket> {
-        self.bucket_with("tests", &self.id, &self.secret, Duration::from_secs(30))
-    }
-}
-
-impl Drop for Moto {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
+fn bucket(server: &Moto) -> Arc<S3Bucket> {
+    bucket_with(server, "tests", (&server.id, &server.secret), Duration::from_secs(30))
 }
 
 fn content(len: u64) -> Vec<u8> {
@@ -86,7 +47,7 @@ fn text(error: &StoreError) -> String {
 #[test]
 fn objects_come_back_as_they_were_published() {
     let server = Moto::start(0);
-    let bucket = server.bucket();
+    let bucket = bucket(&server);
     for len in [0, 1, BLOCK - 1, BLOCK, 3 * BLOCK + 7, (5 << 20) + 1, 17 << 20] {
         let (key, all) = (format!("dir/{len} bytes"), content(len));
         publish(&bucket, &key, &all);
@@ -117,11 +78,11 @@ fn objects_come_back_as_they_were_published() {
 #[test]
 fn mistakes_have_clear_errors() {
     let server = Moto::start(0);
-    let bucket = server.bucket();
+    let bucket = bucket(&server);
     let error = S3Object::open_in(&bucket, "missing").unwrap_err();
     assert!(text(&error).contains("no object with this key"), "{error}");
     let short = Duration::from_secs(10);
-    let elsewhere = server.bucket_with("elsewhere", &server.id, &server.secret, short);
+    let elsewhere = bucket_with(&server, "elsewhere", (&server.id, &server.secret), short);
     for error in [
         S3Object::open_in(&elsewhere, "key").map(drop).unwrap_err(),
         elsewhere.list("").map(drop).unwrap_err(),
@@ -133,7 +94,7 @@ fn mistakes_have_clear_errors() {
     }
     publish(&bucket, "key", b"content");
     for (id, secret) in [(&*server.id, "wrong"), ("AKIAUNKNOWN", &*server.secret)] {
-        let denied = server.bucket_with("tests", id, secret, short);
+        let denied = bucket_with(&server, "tests", (id, secret), short);
         for error in [
             S3Object::open_in(&denied, "key").map(drop).unwrap_err(),
             denied.list("").map(drop).unwrap_err(),
@@ -160,7 +121,7 @@ fn mistakes_have_clear_errors() {
 #[test]
 fn an_upload_appears_at_once_or_not_at_all() {
     let server = Moto::start(0);
-    let bucket = server.bucket();
+    let bucket = bucket(&server);
     publish(&bucket, "key", b"before");
     let all = content(12 << 20);
     let parts = UploadParts::new(12 << 20, 5 << 20);
@@ -213,7 +174,7 @@ fn a_killed_server_is_an_error_within_the_limit() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let mut server = Moto::start(port);
     let short = Duration::from_secs(2);
-    let bucket = server.bucket_with("tests", &server.id, &server.secret, short);
+    let bucket = bucket_with(&server, "tests", (&server.id, &server.secret), short);
     publish(&bucket, "key", &content(40 << 20));
     let object = S3Object::open_in(&bucket, "key").unwrap();
     let upload = S3Upload::begin_in(&bucket, "new", UploadParts::new(64 << 20, 8 << 20)).unwrap();
@@ -235,7 +196,7 @@ fn a_killed_server_is_an_error_within_the_limit() {
             }
         });
         std::thread::sleep(Duration::from_millis(700));
-        server.process.kill().unwrap();
+        server.kill();
         for error in [reading.join().unwrap(), writing.join().unwrap()] {
             assert!(matches!(error.kind(), ErrorKind::Io | ErrorKind::TimedOut), "{error}");
         }
@@ -244,7 +205,7 @@ fn a_killed_server_is_an_error_within_the_limit() {
     drop(upload);
     drop(server);
     let server = Moto::start(port);
-    let bucket = server.bucket();
+    let bucket = bucket(&server);
     assert_eq!(bucket.head("new").unwrap_err().kind(), ErrorKind::NotFound);
     publish(&bucket, "new", b"content");
     assert_eq!(bucket.head("new").unwrap().len, 7);

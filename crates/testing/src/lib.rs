@@ -7,6 +7,7 @@
 //!   installed Darshan writes.
 //! * [`peak_memory`] is an allocator that knows the most bytes that were allocated at a time.
 //! * [`copy_program`] copies a program so that it can be started at once.
+//! * [`Moto`] is an S3 server of another project.
 //! * [`splitmix`] has numbers that look random and are the same for the same seed.
 //!
 //! Crates use it for their tests only, so it may depend on crates that are tested with it.
@@ -17,6 +18,7 @@
 )]
 
 pub mod darshan_log;
+mod moto;
 #[cfg(feature = "mpi")]
 pub mod mpi_job;
 pub mod peak_memory;
@@ -24,4 +26,5 @@ mod program_copy;
 pub mod splitmix;
 pub mod type_map;
 
+pub use moto::Moto;
 pub use program_copy::copy_program;

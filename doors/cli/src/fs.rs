@@ -4,6 +4,7 @@ mod copy;
 mod cp;
 mod df;
 mod health;
+pub(crate) mod local;
 mod ls;
 mod mv;
 mod objects;

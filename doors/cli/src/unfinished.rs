@@ -133,10 +133,7 @@ impl UnfinishedFile {
                 let what = || format!("{} to {}", part.display(), name.display());
                 finished.map_err(|error| StoreError::system(Operation::Rename, what(), error))
             }
-            Names::Object(url) => {
-                let cause = Cause::Objects(S3Error::ReadOnly);
-                Err(StoreError::new(Operation::Rename, url.to_string(), cause))
-            }
+            Names::Object(url) => Err(read_only(url)),
         }
     }
 
@@ -157,6 +154,11 @@ impl UnfinishedFile {
             }
         }
     }
+}
+
+/// Why an object cannot be created in place.
+pub(crate) fn read_only(url: &S3Url) -> StoreError {
+    StoreError::new(Operation::Open, url.to_string(), Cause::Objects(S3Error::ReadOnly))
 }
 
 /// Removes the parts of files of these names that processes have left which are gone. What cannot

@@ -4,12 +4,14 @@ use std::fmt::Write as _;
 use std::num::{NonZeroU32, NonZeroU64};
 
 use clap::Args;
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use serde::Serialize;
 use striate_layout::striping::Striping;
 use striate_store::remote::{Client, FileInfo, RemoteUrl};
 
-use super::objects::{self, ObjectDescription, ServerUrl};
-use super::{path, shown};
+use super::local::LocalDescription;
+use super::objects::{self, ObjectDescription};
+use super::{Location, path, shown};
 use crate::document::Document;
 use crate::number::bytes;
 use crate::table::{Side, Table};
@@ -22,11 +24,12 @@ use crate::{CommandError, terminal};
 Examples:
   striate fs stat striate://io.example/run7/out.dat
   striate fs stat --json striate://io.example/run7/out.dat
-  striate fs stat s3://bucket/run7/out.dat")]
+  striate fs stat s3://bucket/run7/out.dat
+  striate fs stat out.dat                      the file system that it lies on, and how it is used there")]
 pub(crate) struct StatArgs {
     /// The files
-    #[arg(required = true, value_name = "URL")]
-    urls: Vec<ServerUrl>,
+    #[arg(required = true, value_name = "URL|PATH", value_parser = OsStringValueParser::new().try_map(Location::new))]
+    files: Vec<Location>,
 }
 
 /// What is known about a file.
@@ -54,7 +57,7 @@ struct Object {
 }
 
 pub(crate) fn run(args: &StatArgs, json: bool) -> Result<(), CommandError> {
-    let described = args.urls.iter().map(StatRow::new).collect::<Result<Vec<_>, _>>()?;
+    let described = args.files.iter().map(StatRow::new).collect::<Result<Vec<_>, _>>()?;
     if json {
         return Document::new(described, Vec::new()).print();
     }
@@ -68,13 +71,15 @@ pub(crate) fn run(args: &StatArgs, json: bool) -> Result<(), CommandError> {
 enum StatRow {
     File(FileDescription),
     Object(ObjectDescription),
+    Local(LocalDescription),
 }
 
 impl StatRow {
-    fn new(url: &ServerUrl) -> Result<Self, CommandError> {
-        Ok(match url {
-            ServerUrl::Remote(url) => Self::File(describe(url)?),
-            ServerUrl::Object(url) => Self::Object(objects::describe(url)?),
+    fn new(file: &Location) -> Result<Self, CommandError> {
+        Ok(match file {
+            Location::Remote(url) => Self::File(describe(url)?),
+            Location::Object(url) => Self::Object(objects::describe(url)?),
+            Location::Local(path) => Self::Local(LocalDescription::new(path)?),
         })
     }
 
@@ -82,6 +87,7 @@ impl StatRow {
         match self {
             Self::File(file) => file.text(),
             Self::Object(object) => object.text(),
+            Self::Local(file) => file.text(),
         }
     }
 }
