@@ -160,6 +160,17 @@ pub(crate) fn ask_servers(store: &dyn Store) -> Costs {
     }
 }
 
+/// The costs of an object store: the round trip of a request is measured by the first byte, whose
+/// block stays cached and is mostly that of a header; the cost of bytes is assumed.
+pub(crate) fn ask_objects(store: &dyn Store) -> Costs {
+    let mut costs = Costs::default();
+    try_copies(&mut costs);
+    // An error is returned by the next request.
+    let op = best(1, |_| store.read_at(0, &mut [0]).map(drop)).unwrap_or(10e-3);
+    let byte = 1.0 / 300e6;
+    Costs { read_op: op, read_byte: byte, hot_read_byte: byte, region: 0.05e-6, ..costs }
+}
+
 /// Measures the costs of the device that `directory` is on. One that refuses unnamed files gets the
 /// defaults.
 pub(crate) fn try_out(directory: &Path) -> Costs {

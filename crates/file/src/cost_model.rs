@@ -15,7 +15,7 @@ use striate_layout::characteristics::Method;
 use striate_store::store::Store;
 
 use crate::Direction;
-use crate::cost::{Costs, ask_servers, recall, try_out};
+use crate::cost::{Costs, ask_objects, ask_servers, recall, try_out};
 use crate::direction::PerDirection;
 
 const METHODS: usize = Method::ALL.len();
@@ -171,6 +171,18 @@ impl CostModel {
         let mut servers = servers.lock().unwrap_or_else(PoisonError::into_inner);
         let model = servers.entry(address.to_owned()).or_insert_with(|| {
             let known = CostTable { costs: ask_servers(store), ..CostTable::default() };
+            Self(Arc::new(Mutex::new(known)))
+        });
+        model.clone()
+    }
+
+    /// The costs of an object store, measured once per process: the round trip of a request.
+    pub(crate) fn measure_objects(bucket: &str, store: &dyn Store) -> Self {
+        static BUCKETS: OnceLock<Mutex<HashMap<String, CostModel>>> = OnceLock::new();
+        let buckets = BUCKETS.get_or_init(Mutex::default);
+        let mut buckets = buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        let model = buckets.entry(bucket.to_owned()).or_insert_with(|| {
+            let known = CostTable { costs: ask_objects(store), ..CostTable::default() };
             Self(Arc::new(Mutex::new(known)))
         });
         model.clone()

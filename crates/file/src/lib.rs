@@ -48,6 +48,7 @@ mod mode;
 mod node_state;
 mod overlapping_read;
 mod probe;
+mod publish;
 mod rendezvous;
 mod request;
 mod sieve_exclusion;
@@ -68,6 +69,7 @@ pub use hints::{Composites, DomainChoice, Exchange, Hints, MethodChoice, Switch}
 pub use memory::{Borrowed, Gather, Memory, MemoryMut, Scatter, Source, Target, Typed};
 pub use mode::Mode;
 pub use probe::{Measured, Probe, ProbeOptions, Sample, TargetStores, probe};
+pub use publish::{PublishOptions, publish, publish_in};
 pub use request::Request;
 pub use stats::{CallReport, Stats};
 pub use striate_layout::characteristics::Method;

@@ -1,4 +1,5 @@
-//! [`Location`]: where a file lies: on a file system, on I/O servers, or in a pool of Ceph.
+//! [`Location`]: where a file lies: on a file system, on I/O servers, in a pool of Ceph or in an object
+//! store.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -7,8 +8,9 @@ use std::sync::Arc;
 use striate_store::lustre::StripingReport;
 use striate_store::rados::{RadosCreation, RadosFile, RadosNamespace, RadosUrl, RadosUrlError};
 use striate_store::remote::{Client, Layout, RemoteFile, RemoteOptions, RemoteUrl, UrlError};
+use striate_store::s3::{S3Bucket, S3Error, S3Object, S3Url};
 use striate_store::store::Store;
-use striate_store::{ErrorKind, Operation, PosixFile, PosixOptions, StoreError};
+use striate_store::{Cause, Coherent, ErrorKind, Operation, PosixFile, PosixOptions, StoreError};
 
 use crate::cost_model::CostModel;
 use crate::hints::{Hints, Switch};
@@ -24,6 +26,8 @@ pub(crate) struct OpenedStore {
     pub(crate) reads_back: bool,
     /// How it is striped, on Lustre.
     pub(crate) striping: Option<StripingReport>,
+    /// What tells the opened version of an object from others: all ranks must have the same.
+    pub(crate) version: Option<String>,
 }
 
 /// The least and the most bytes of a strip in a pool; a hint is a wish.
@@ -35,20 +39,25 @@ pub(crate) enum Location {
     Path(PathBuf),
     Servers(RemoteUrl),
     Rados(RadosUrl),
+    /// Read only.
+    Object(S3Url),
 }
 
 impl Location {
-    /// A path, or a URL that begins with `striate://`, `striate+tls://` or `rados://`.
+    /// A path, or a URL that begins with `striate://`, `striate+tls://`, `rados://` or `s3://`.
     pub(crate) fn new(path: &Path) -> Result<Self, FileError> {
-        let bad = |name: &str, reason: String| FileError::BadName { name: name.to_owned(), reason };
+        fn bad(name: &str, error: impl ToString) -> FileError {
+            FileError::BadName { name: name.to_owned(), reason: error.to_string() }
+        }
         match path.to_str() {
-            Some(text) if RemoteUrl::is_remote(text) => text
-                .parse()
-                .map(Self::Servers)
-                .map_err(|error: UrlError| bad(text, error.to_string())),
+            Some(text) if RemoteUrl::is_remote(text) => {
+                text.parse().map(Self::Servers).map_err(|error: UrlError| bad(text, error))
+            }
             Some(text) if RadosUrl::is_rados(text) => {
-                let parsed = text.parse().map(Self::Rados);
-                parsed.map_err(|error: RadosUrlError| bad(text, error.to_string()))
+                text.parse().map(Self::Rados).map_err(|error: RadosUrlError| bad(text, error))
+            }
+            Some(text) if S3Url::is_s3(text) => {
+                text.parse().map(Self::Object).map_err(|error| bad(text, error))
             }
             _ => Ok(Self::Path(path.to_path_buf())),
         }
@@ -64,10 +73,10 @@ impl Location {
                 Self::Path(path.with_file_name(name))
             }
             Self::Servers(url) => {
-                let path = hidden(&url.path, what);
-                Self::Servers(RemoteUrl { path, ..url.clone() })
+                Self::Servers(RemoteUrl { path: hidden(&url.path, what), ..url.clone() })
             }
             Self::Rados(url) => Self::Rados(url.with_name(hidden(&url.name, what))),
+            Self::Object(url) => Self::Object(url.with_key(hidden(&url.key, what))),
         }
     }
 
@@ -92,15 +101,22 @@ impl Location {
                 };
                 let options = RemoteOptions { create, exclusive, layout };
                 let store = Arc::new(RemoteFile::open(url, &options)?);
-                Ok(OpenedStore { store, local: None, reads_back: true, striping: None })
+                Ok(OpenedStore::on_network(store, None))
+            }
+            Self::Object(url) if mode.contains(Mode::WRITE) => {
+                Err(read_only(Operation::Open, url).into())
+            }
+            Self::Object(url) => {
+                let object = Arc::new(S3Object::open(url)?);
+                let version = object.version().map(str::to_owned);
+                Ok(OpenedStore::on_network(object, version))
             }
             Self::Rados(url) => {
                 let standard = RadosCreation::default().strip;
                 let strip =
                     hints.striping_unit.unwrap_or(standard).clamp(RADOS_STRIPS.0, RADOS_STRIPS.1);
                 let creation = RadosCreation { create, exclusive, strip };
-                let store = Arc::new(RadosFile::open(url, &creation)?);
-                Ok(OpenedStore { store, local: None, reads_back: true, striping: None })
+                Ok(OpenedStore::on_network(Arc::new(RadosFile::open(url, &creation)?), None))
             }
         }
     }
@@ -113,6 +129,7 @@ impl Location {
             }
             Self::Servers(url) => Ok(Client::shared(url)?.remove(&url.path)?),
             Self::Rados(url) => Ok(RadosNamespace::open(url)?.remove(&url.name)?),
+            Self::Object(url) => Ok(S3Bucket::shared(url)?.remove(&url.key)?),
         }
     }
 
@@ -124,6 +141,7 @@ impl Location {
             }
             Self::Servers(url) => is_found(Client::shared(url)?.lookup(&url.path)),
             Self::Rados(url) => is_found(RadosNamespace::open(url)?.stat(&url.name)),
+            Self::Object(url) => is_found(S3Bucket::shared(url)?.head(&url.key)),
         }
     }
 
@@ -149,6 +167,10 @@ impl Location {
             (Self::Rados(from), Self::Rados(to)) if from.with_name("") == to.with_name("") => {
                 Ok(RadosNamespace::open(from)?.rename(&from.name, &to.name, true)?)
             }
+            (Self::Object(url), _) | (_, Self::Object(url)) => {
+                let why = "object stores do not rename; copy it and remove the other";
+                Err(StoreError::unsupported(Operation::Rename, url.to_string(), why).into())
+            }
             _ => Err(FileError::Argument {
                 call: "rename",
                 reason:
@@ -167,7 +189,14 @@ impl Location {
             }
             Self::Servers(url) => CostModel::measure_servers(&url.address, store),
             Self::Rados(url) => CostModel::measure_servers(&format!("rados://{}", url.pool), store),
+            Self::Object(url) => CostModel::measure_objects(&url.bucket, store),
         }
+    }
+}
+
+impl OpenedStore {
+    fn on_network(store: Arc<dyn Store>, version: Option<String>) -> Self {
+        Self { store, local: None, reads_back: true, striping: None, version }
     }
 }
 
@@ -184,6 +213,10 @@ fn is_found<T>(found: Result<T, StoreError>) -> Result<bool, FileError> {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error.into()),
     }
+}
+
+fn read_only(operation: Operation, url: &S3Url) -> StoreError {
+    StoreError::new(operation, url.to_string(), Cause::Objects(S3Error::ReadOnly))
 }
 
 fn failed(operation: Operation, path: &Path, error: std::io::Error) -> FileError {
@@ -218,6 +251,17 @@ fn open_posix(
         opened => (opened?, true),
     };
     let striping = file.striping().cloned();
+    if file.is_close_to_open() {
+        // What waits in the memory of a node would not be seen by others.
+        let store = Arc::new(Coherent::new(file));
+        return Ok(OpenedStore { store, local: None, reads_back, striping, version: None });
+    }
     let file = Arc::new(file);
-    Ok(OpenedStore { store: Arc::clone(&file) as _, local: Some(file), reads_back, striping })
+    Ok(OpenedStore {
+        store: Arc::clone(&file) as _,
+        local: Some(file),
+        reads_back,
+        striping,
+        version: None,
+    })
 }

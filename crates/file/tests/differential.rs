@@ -22,9 +22,10 @@ use striate_comm::{Comm, Threads};
 use striate_datatype::Datatype;
 use striate_file::{File, FileError, Hints, Memory, MemoryMut, Mode, Typed, View};
 use striate_server::Embedded;
+use striate_store::conformance::CloseToOpen;
 use striate_store::rados::{RadosCreation, RadosFile, RadosNamespace, use_configuration};
 use striate_store::remote::{Client, Layout, RemoteFile, RemoteOptions};
-use striate_store::{MemoryStore, PosixFile, PosixOptions, Store};
+use striate_store::{Coherent, MemoryStore, PosixFile, PosixOptions, Store};
 use striate_testing::CephCluster;
 use support::{
     PlainMemory, PlainView, Random, Watchdog, content, number_from, random_threads, random_views,
@@ -45,6 +46,8 @@ enum ObjectKind {
     /// A file in memory, each rank with a store of its own.
     Shm,
     Memory,
+    /// As on NFS: each rank with a cache of its own, which others' writes do not change.
+    CloseToOpen,
 }
 
 /// The calls that move data.
@@ -200,7 +203,8 @@ impl Case {
     fn new(number: u64) -> Self {
         let ranks = Random::new(!number).from(1, 9) as usize;
         let place =
-            [ObjectKind::Path, ObjectKind::Shm, ObjectKind::Memory][(number / 36 % 3) as usize];
+            [ObjectKind::Path, ObjectKind::Shm, ObjectKind::Memory, ObjectKind::CloseToOpen]
+                [(number / 36 % 4) as usize];
         Self::of(number, ranks, place)
     }
 
@@ -323,6 +327,7 @@ fn tell(story: &mut String, step: &Step, len: usize) {
 enum Object {
     File(PathBuf),
     Memory(MemoryStore),
+    CloseToOpen(MemoryStore),
     /// By its URL.
     Servers(String),
     /// By its URL.
@@ -331,10 +336,13 @@ enum Object {
 
 impl Object {
     fn new(place: ObjectKind, directory: &Path, initial: &[u8]) -> Self {
-        if place == ObjectKind::Memory {
+        if matches!(place, ObjectKind::Memory | ObjectKind::CloseToOpen) {
             let store = MemoryStore::new("object");
             store.write_at(0, initial).unwrap();
-            return Self::Memory(store);
+            return match place {
+                ObjectKind::Memory => Self::Memory(store),
+                _ => Self::CloseToOpen(store),
+            };
         }
         let path = directory.join("file");
         std::fs::write(&path, initial).unwrap();
@@ -344,7 +352,7 @@ impl Object {
     fn image(&self) -> Vec<u8> {
         match self {
             Self::File(path) => std::fs::read(path).unwrap(),
-            Self::Memory(store) => image_of(store),
+            Self::Memory(store) | Self::CloseToOpen(store) => image_of(store),
             Self::Servers(url) => image_of(
                 &RemoteFile::open(&url.parse().unwrap(), &RemoteOptions::default()).unwrap(),
             ),
@@ -365,6 +373,7 @@ impl Object {
             }
             Self::File(path) => Arc::new(PosixFile::open(path, &PosixOptions::read_write())?),
             Self::Memory(store) => Arc::new(store.clone()),
+            Self::CloseToOpen(server) => Arc::new(Coherent::new(CloseToOpen::open(server)?)),
         };
         File::on_store(comm, store, mode, &case.hints)
     }

@@ -5,6 +5,7 @@
 //! from fixed seeds; a failure says which step of which seed.
 #![allow(clippy::missing_panics_doc, reason = "it panics where the store breaks its contract")]
 
+mod close_to_open;
 mod concurrent;
 mod random;
 
@@ -15,6 +16,7 @@ use striate_datatype::Datatype;
 use crate::error::ErrorKind;
 use crate::placement::MAX_LEN;
 use crate::store::{LockKind, MemoryPlacement, Placement, Region, Store, TypedRequest};
+pub use close_to_open::CloseToOpen;
 pub use random::Random;
 
 /// Opens one more handle of an object.

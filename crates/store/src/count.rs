@@ -183,6 +183,10 @@ impl<S: Store> Store for Counted<S> {
         self.inner.sync()
     }
 
+    fn revalidate(&self) -> Result<(), StoreError> {
+        self.inner.revalidate()
+    }
+
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, StoreError> {
         let done = self.inner.read_at(offset, buffer);
         self.read.record(1, |&got| got as u64, &done);

@@ -14,6 +14,7 @@ use thiserror::Error;
 
 use crate::rados::RadosError;
 use crate::remote::ServerError;
+use crate::s3::S3Error;
 
 /// What a store, or the file system that it is in, is asked to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -186,6 +187,9 @@ pub enum Cause {
     /// A Ceph cluster, or the way to it, failed.
     #[error("{0}")]
     Rados(#[source] RadosError),
+    /// An object store, or the way to it, failed.
+    #[error("{0}")]
+    Objects(#[source] S3Error),
     /// A store's own reason.
     #[error("{0}")]
     Other(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -354,6 +358,7 @@ impl StoreError {
             Cause::TimedOut(_) => ErrorKind::TimedOut,
             Cause::Server(source) => source.kind(),
             Cause::Rados(source) => source.kind(),
+            Cause::Objects(source) => source.kind(),
             Cause::Other(_) => ErrorKind::Io,
             Cause::System(source) | Cause::Striping { source, .. } => {
                 match (source.raw_os_error(), source.kind()) {

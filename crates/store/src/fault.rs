@@ -193,6 +193,10 @@ impl<S: Store> Store for Faulty<S> {
         self.simple(Operation::Sync, 0, || self.inner.sync())
     }
 
+    fn revalidate(&self) -> Result<(), StoreError> {
+        self.inner.revalidate()
+    }
+
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, StoreError> {
         let len = buffer.len() as u64;
         let got = self.read(

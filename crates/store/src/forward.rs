@@ -31,6 +31,10 @@ impl<S: Store + ?Sized> Store for Arc<S> {
         (**self).sync()
     }
 
+    fn revalidate(&self) -> Result<(), StoreError> {
+        (**self).revalidate()
+    }
+
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, StoreError> {
         (**self).read_at(offset, buffer)
     }

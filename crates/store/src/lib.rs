@@ -23,12 +23,14 @@
 
 pub mod aligned;
 pub mod bandwidth;
+pub mod coherent;
 #[doc(hidden)]
 pub mod conformance;
 pub mod count;
 pub mod error;
 pub mod expand;
 pub mod fault;
+pub mod file_system;
 mod forward;
 pub mod lustre;
 pub mod memory;
@@ -38,15 +40,18 @@ pub mod posix;
 pub mod rados;
 mod range_table;
 pub mod remote;
+pub mod s3;
 pub mod store;
 pub mod throttle;
 pub mod trace;
 
 pub use aligned::AlignedBuffer;
 pub use bandwidth::Bandwidth;
+pub use coherent::Coherent;
 pub use count::{Counted, Counts};
 pub use error::{Cause, ErrorKind, Malformed, Operation, StoreError};
 pub use fault::{Fault, FaultPlan, Faulty};
+pub use file_system::{Consistency, FileSystem, FileSystemTraits};
 pub use memory::MemoryStore;
 pub use null::NullStore;
 pub use posix::{PosixFile, PosixOptions, Uring};

@@ -42,6 +42,7 @@ mod tests;
 use std::io;
 use std::path::Path;
 
+pub use crate::file_system::FileSystem;
 pub use control::{Creation, LayoutControl, SystemLayouts};
 pub use decode::LayoutError;
 pub use layout::{
@@ -51,45 +52,6 @@ pub use layout::{
 pub(crate) use open::{Opened, open};
 pub use report::StripingReport;
 pub use request::{StripeCount, StripeRequest};
-
-/// A file system, by the number in its superblock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FileSystem {
-    magic: u64,
-}
-
-impl FileSystem {
-    /// Lustre.
-    pub const LUSTRE: Self = Self { magic: 0x0BD0_0BD0 };
-
-    /// From linux/magic.h: ext2 to ext4, tmpfs, ramfs, XFS, btrfs, F2FS, overlayfs; ZFS has its
-    /// own.
-    const LOCAL: [u64; 8] = [
-        0xEF53,
-        0x0102_1994,
-        0x8584_58F6,
-        0x5846_5342,
-        0x9123_683E,
-        0xF2F5_2010,
-        0x794C_7630,
-        0x2FC1_2FC1,
-    ];
-
-    /// By the `f_type` of `statfs`, which some systems extend by its sign.
-    pub const fn from_type(magic: u64) -> Self {
-        Self { magic: magic & 0xFFFF_FFFF }
-    }
-
-    /// Whether it is Lustre.
-    pub const fn is_lustre(self) -> bool {
-        self.magic == Self::LUSTRE.magic
-    }
-
-    /// Whether it is one of this machine, where the writers of one file take turns.
-    pub fn is_local(self) -> bool {
-        Self::LOCAL.contains(&self.magic)
-    }
-}
 
 /// How many storage targets (OSTs) the file system of a directory has; `None` if it is not Lustre.
 ///

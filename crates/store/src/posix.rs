@@ -31,6 +31,7 @@ mod system;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -43,7 +44,8 @@ use rustix::io::{Errno, ReadWriteFlags, pwritev2};
 
 use crate::error::{Cause, Operation, StoreError};
 use crate::expand;
-use crate::lustre::{self, FileSystem, LayoutControl, Opened, StripeRequest, StripingReport};
+use crate::file_system::{Consistency, FileSystem, FileSystemTraits};
+use crate::lustre::{self, LayoutControl, Opened, StripeRequest, StripingReport};
 use crate::placement::check_extent;
 use crate::store::{Capabilities, Lock, LockKind, Region, Store, TypedRequest};
 use direct::Direct;
@@ -153,6 +155,7 @@ pub struct PosixFile {
     writable: bool,
     capabilities: Capabilities,
     striping: Option<StripingReport>,
+    file_system: Option<FileSystem>,
     /// Whether the file's name in its directory may not be durable yet.
     name_pending: AtomicBool,
 }
@@ -200,15 +203,21 @@ impl PosixFile {
             Uring::Never => false,
         };
         let actual = striping.as_ref().and_then(|report| report.actual);
+        let traits = file_system.map(FileSystem::traits);
+        let block = traits.filter(|traits| traits.aligned_to_blocks).and_then(|_| {
+            let about = rustix::fs::fstat(&file).ok()?;
+            u64::try_from(about.st_blksize).ok().filter(|block| *block > 0)
+        });
         let capabilities = Capabilities {
             // Without a ring, lists are loops of plain calls.
             list_regions: use_ring.then_some(options.list_regions),
             typed: false,
-            locks: lock::are_supported(&file),
-            stripe_unit: actual.map(|actual| actual.unit),
+            locks: traits.is_none_or(FileSystemTraits::may_sieve_writes)
+                && lock::are_supported(&file),
+            stripe_unit: actual.map(|actual| actual.unit).or(block),
             stripe_count: actual.and_then(|actual| actual.count),
             alignment: direct.as_ref().map_or(1, |direct| direct.block),
-            serial_writes: file_system.is_some_and(FileSystem::is_local),
+            serial_writes: traits.is_some_and(|traits| traits.serial_writes),
         };
         Ok(Self {
             path,
@@ -220,6 +229,7 @@ impl PosixFile {
             writable: options.write,
             capabilities,
             striping,
+            file_system,
             // Also if the file was there: the process that created it may have died before making
             // it durable.
             name_pending: AtomicBool::new(options.create),
@@ -252,6 +262,19 @@ impl PosixFile {
     /// How the file is striped and how it was to be, if it lies on Lustre.
     pub const fn striping(&self) -> Option<&StripingReport> {
         self.striping.as_ref()
+    }
+
+    /// The file system that it lies on, if the system says.
+    pub const fn file_system(&self) -> Option<FileSystem> {
+        self.file_system
+    }
+
+    /// Whether other nodes see writes only when both sides ask for it: such a file is used through
+    /// [`crate::Coherent`].
+    pub fn is_close_to_open(&self) -> bool {
+        let close_to_open =
+            |system: FileSystem| system.traits().consistency == Consistency::CloseToOpen;
+        self.file_system.is_some_and(close_to_open)
     }
 
     fn label(&self) -> String {
@@ -395,6 +418,26 @@ impl Store for PosixFile {
             Ok(())
         });
         result.map_err(|source| StoreError::system(Operation::Sync, self.label(), source))
+    }
+
+    /// Another open of the same file makes the system ask the servers whether their file has
+    /// changed; if so, it forgets the pages that it has.
+    fn revalidate(&self) -> Result<(), StoreError> {
+        if !self.is_close_to_open() {
+            return Ok(());
+        }
+        let descriptor = self.system.file.as_raw_fd();
+        let options = [(true, false), (false, true)];
+        let open = |(read, write)| {
+            let path = format!("/proc/self/fd/{descriptor}");
+            File::options().read(read).write(write).open(path)
+        };
+        // A file may be open for writing by a user who may not read it.
+        let opened = open(options[0]).or_else(|error| match error.kind() {
+            io::ErrorKind::PermissionDenied => open(options[1]),
+            _ => Err(error),
+        });
+        opened.map(drop).map_err(|source| StoreError::system(Operation::Read, self.label(), source))
     }
 
     #[inline]

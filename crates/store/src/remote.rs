@@ -32,6 +32,8 @@ pub use error::{CallError, ServerError};
 pub use file::{RemoteFile, RemoteOptions};
 pub use files::Layout;
 pub use lock::RemoteLock;
+#[cfg(feature = "s3")]
+pub(crate) use options::patience_from_environment;
 pub use options::{ClientOptions, OptionsError};
 pub use server_info::{ServerInfo, ServerSpace};
 pub use striate_wire::{FileInfo, Frames, HandshakeError, Traffic, WireError};

@@ -132,6 +132,12 @@ pub trait Store: Debug + Send + Sync {
     /// Makes what was written durable.
     fn sync(&self) -> Result<(), StoreError>;
 
+    /// Forgets what this handle knows of the object and others may have changed. Only file systems
+    /// without a common view of all clients need it; see [`crate::Coherent`].
+    fn revalidate(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     /// Reads `buffer.len()` bytes from `offset` on.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, StoreError>;
 

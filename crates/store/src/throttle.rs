@@ -78,6 +78,10 @@ impl<S: Store> Store for Throttled<S> {
         self.inner.sync()
     }
 
+    fn revalidate(&self) -> Result<(), StoreError> {
+        self.inner.revalidate()
+    }
+
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, StoreError> {
         self.pay(self.inner.read_at(offset, buffer), |&got| got as u64)
     }

@@ -168,6 +168,10 @@ impl<S: Store> Store for Traced<S> {
         self.record(plain(Operation::Sync, 0, 0), |()| 0, || self.inner.sync())
     }
 
+    fn revalidate(&self) -> Result<(), StoreError> {
+        self.inner.revalidate()
+    }
+
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, StoreError> {
         let what = plain(Operation::Read, offset, buffer.len() as u64);
         self.record(what, |&got| got as u64, || self.inner.read_at(offset, buffer))

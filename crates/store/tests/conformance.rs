@@ -1,15 +1,17 @@
 //! The suite, on every back-end and through every wrapper.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use striate_store::conformance::{Opener, Subject, check};
+use striate_store::conformance::{CloseToOpen, Opener, Subject, check};
+use striate_store::lustre::{Creation, LayoutControl, SystemLayouts};
 use striate_store::posix::{Intervention, SystemCall, SystemFaults};
 use striate_store::{
-    Counted, ErrorKind, FaultPlan, Faulty, MemoryStore, NullStore, PosixFile, PosixOptions, Region,
-    Store, Throttled, Traced, Uring,
+    Coherent, Counted, ErrorKind, FaultPlan, Faulty, FileSystem, MemoryStore, NullStore, PosixFile,
+    PosixOptions, Region, Store, Throttled, Traced, Uring,
 };
 use tempfile::TempDir;
 
@@ -150,6 +152,103 @@ fn memory() {
         let store = MemoryStore::new("memory");
         Box::new(move || Arc::new(store.clone()))
     });
+}
+
+/// Handles with caches of their own, as clients of NFS have them.
+#[test]
+fn close_to_open_made_coherent() {
+    check(&|| -> Opener {
+        let server = MemoryStore::new("server");
+        Box::new(move || Arc::new(Coherent::new(CloseToOpen::open(&server).unwrap())))
+    });
+}
+
+/// The caches of [`close_to_open_made_coherent`] are what the suite would find.
+#[test]
+fn without_coherence_others_do_not_see_a_write() {
+    let server = MemoryStore::new("server");
+    server.write_at(0, b"old").unwrap();
+    let [writer, reader] = [(); 2].map(|()| CloseToOpen::open(&server).unwrap());
+    let seen = || {
+        let mut buffer = [0; 3];
+        reader.read_at(0, &mut buffer).unwrap();
+        buffer
+    };
+    assert_eq!(&seen(), b"old");
+    writer.write_at(0, b"new").unwrap();
+    reader.revalidate().unwrap();
+    assert_eq!(&seen(), b"old", "it is not on the server");
+    writer.sync().unwrap();
+    assert_eq!(&seen(), b"old", "the reader does not ask");
+    reader.revalidate().unwrap();
+    assert_eq!(&seen(), b"new");
+}
+
+/// A mount that says that it is of another kind.
+#[derive(Debug)]
+struct Mounted(FileSystem);
+
+impl LayoutControl for Mounted {
+    fn file_system(&self, _: &Path) -> std::io::Result<FileSystem> {
+        Ok(self.0)
+    }
+
+    fn file_system_of(&self, _: BorrowedFd<'_>) -> std::io::Result<FileSystem> {
+        Ok(self.0)
+    }
+
+    fn targets(&self, path: &Path) -> std::io::Result<u32> {
+        SystemLayouts.targets(path)
+    }
+
+    fn create(&self, path: &Path, how: Creation) -> std::io::Result<OwnedFd> {
+        SystemLayouts.create(path, how)
+    }
+
+    fn set_layout(&self, file: BorrowedFd<'_>, layout: &[u8]) -> std::io::Result<()> {
+        SystemLayouts.set_layout(file, layout)
+    }
+
+    fn layout(&self, file: BorrowedFd<'_>) -> std::io::Result<Option<Vec<u8>>> {
+        SystemLayouts.layout(file)
+    }
+
+    fn directory_default(&self, path: &Path) -> std::io::Result<Option<Vec<u8>>> {
+        SystemLayouts.directory_default(path)
+    }
+}
+
+#[test]
+fn files_are_used_as_their_file_system_needs() {
+    let directory = tempfile::tempdir().unwrap();
+    let made = std::sync::atomic::AtomicU32::new(0);
+    for (magic, close_to_open, locks, serial, aligned) in [
+        (0x6969, true, true, false, false),
+        (0x1983_0326, true, false, false, true),
+        (0x4750_4653, false, true, false, true),
+        (0x00C3_6400, false, true, false, true),
+        (0xEF53, false, true, true, false),
+        (0x6573_5546, false, true, false, false),
+    ] {
+        let kind = FileSystem::from_type(magic);
+        let layouts: Option<Arc<dyn LayoutControl>> = Some(Arc::new(Mounted(kind)));
+        let options = PosixOptions { layouts, ..PosixOptions::create() };
+        let file = PosixFile::open(directory.path().join("file"), &options).unwrap();
+        let can = file.capabilities();
+        assert_eq!(file.file_system(), Some(kind));
+        assert_eq!(file.is_close_to_open(), close_to_open, "{kind}");
+        assert_eq!((can.locks, can.serial_writes), (locks, serial), "{kind}");
+        assert_eq!(can.stripe_unit.is_some(), aligned, "{kind}");
+        if close_to_open {
+            check(&|| -> Opener {
+                let path = directory
+                    .path()
+                    .join(format!("{}", made.fetch_add(1, std::sync::atomic::Ordering::Relaxed)));
+                let options = options.clone();
+                Box::new(move || Arc::new(Coherent::new(PosixFile::open(&path, &options).unwrap())))
+            });
+        }
+    }
 }
 
 /// The suite on a wrapper around memory.

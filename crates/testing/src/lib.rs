@@ -8,6 +8,7 @@
 //!   installed Darshan writes.
 //! * [`peak_memory`] is an allocator that knows the most bytes that were allocated at a time.
 //! * [`copy_program`] copies a program so that it can be started at once.
+//! * [`Moto`] is an S3 server of another project.
 //! * [`splitmix`] has numbers that look random and are the same for the same seed.
 //!
 //! Crates use it for their tests only, so it may depend on crates that are tested with it.
@@ -19,6 +20,7 @@
 
 mod ceph_cluster;
 pub mod darshan_log;
+mod moto;
 #[cfg(feature = "mpi")]
 pub mod mpi_job;
 pub mod peak_memory;
@@ -27,4 +29,5 @@ pub mod splitmix;
 pub mod type_map;
 
 pub use ceph_cluster::CephCluster;
+pub use moto::Moto;
 pub use program_copy::copy_program;

@@ -13,6 +13,7 @@ use serde::Serialize;
 use striate_datatype::Bytes;
 
 use crate::document::{Document, filesystem};
+use crate::fs::local::FileSystemDescription;
 use crate::run::directory::RunDirectory;
 use crate::run::library;
 use crate::run::mpi::{self, Mpi};
@@ -90,7 +91,7 @@ pub(crate) fn run(_args: &DoctorArgs, json: bool) -> Result<(), CommandError> {
     checks.extend(preload());
     checks.extend([Mpi::OpenMpi, Mpi::Mpich].map(door));
     checks.extend([fuse(), namespaces(), rings()]);
-    checks.extend([temporary(), cache(), descriptors()]);
+    checks.extend([here(), temporary(), cache(), descriptors()]);
     checks.extend([python(), screen()]);
     let well = checks.iter().all(|check| check.state == CheckState::Ok || !check.needed);
     if json {
@@ -99,6 +100,15 @@ pub(crate) fn run(_args: &DoctorArgs, json: bool) -> Result<(), CommandError> {
         terminal::print(&text(&checks, terminal::width()))?;
     }
     if well { Ok(()) } else { Err(CommandError::NotWell) }
+}
+
+/// What the current directory lies on.
+fn here() -> Check {
+    const WHAT: &str = "file system here";
+    match FileSystemDescription::of(Path::new(".")) {
+        Ok(found) => Check::ok(WHAT, found.summary()),
+        Err(error) => Check::missing(WHAT, error.to_string(), ""),
+    }
 }
 
 /// A line for each; what to do stands below, whole, so that it can be pasted.

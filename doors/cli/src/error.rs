@@ -16,6 +16,7 @@ use striate_datatype::notation::NotationError;
 use striate_datatype::{Bytes, TypeError};
 use striate_store::error::Cause;
 use striate_store::remote::{CallError, HandshakeError, WireError};
+use striate_store::s3::S3Error;
 use striate_store::{ErrorKind, StoreError};
 use thiserror::Error;
 
@@ -57,6 +58,7 @@ impl From<StoreError> for CommandError {
     fn from(source: StoreError) -> Self {
         let of_handshake = match source.cause() {
             Cause::Server(error) => handshake_hint(error.reason()),
+            Cause::Objects(error) => object_hint(error),
             _ => None,
         };
         let hint = of_handshake.unwrap_or_else(|| match (source.kind(), source.cause()) {
@@ -70,6 +72,24 @@ impl From<StoreError> for CommandError {
             _ => "",
         });
         Self::Store { hint: hint.into(), source }
+    }
+}
+
+/// What to do about an error of an object store.
+const fn object_hint(error: &S3Error) -> Option<&'static str> {
+    match error {
+        S3Error::Denied(_) => Some(
+            "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are the credentials, AWS_ENDPOINT_URL and AWS_REGION the server",
+        ),
+        S3Error::NoKey | S3Error::NoBucket(_) => {
+            Some("'striate fs ls s3://bucket/' shows what there is")
+        }
+        S3Error::Unreachable { .. } | S3Error::TimedOut(_) => {
+            Some("AWS_ENDPOINT_URL says where the server is, and STRIATE_PATIENCE how long to wait")
+        }
+        S3Error::ReadOnly => Some("write it to a file system, and 'striate fs cp' publishes it"),
+        S3Error::Changed => Some("repeat it: the object that is there now is read then"),
+        _ => None,
     }
 }
 

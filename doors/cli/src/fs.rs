@@ -5,8 +5,10 @@ mod copy;
 mod cp;
 mod df;
 mod health;
+pub(crate) mod local;
 mod ls;
 mod mv;
+mod objects;
 mod rm;
 mod stat;
 mod stats;
@@ -19,7 +21,7 @@ use clap::{Args, Subcommand};
 use striate_store::StoreError;
 use striate_store::remote::{Client, RemoteUrl};
 
-pub(crate) use copy::Location;
+pub(crate) use copy::{Location, LocationError};
 use supervised::{supervised, unchanged};
 
 use crate::CommandError;
@@ -31,14 +33,17 @@ Examples:
   striate fs cp -r results striate://io.example/run7    copy a directory tree to the servers
   striate fs ls -l striate://io.example/run7/
   striate fs df striate://io.example
+  striate fs cp out.nc s3://bucket/run7/
 
-URLs are striate://host:port/path, or striate+tls:// with TLS; the port is 7479 if none is given.
+URLs are striate://host:port/path, or striate+tls:// with TLS; the port is 7479 if none is given. cp, ls, stat and
+rm also take objects, s3://bucket/key.
 Environment:
   STRIATE_KEY_FILE   the file with the key that clients and servers share
   STRIATE_CA_FILE    the certificates of the trusted authorities, for TLS
   STRIATE_PATIENCE   how long to wait for an answer, including retries, such as 10s
   STRIATE_UNSYNCED   bytes that are kept until they are synced, to be written again after a crash
-                     of a server (32MiB)")]
+                     of a server (32MiB)
+  AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and others   for s3://")]
 pub(crate) struct FsArgs {
     #[command(subcommand)]
     command: FsCommand,

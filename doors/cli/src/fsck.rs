@@ -142,6 +142,10 @@ fn text(inventory: &Inventory, rows: &[FindingRow]) -> String {
 fn directories(targets: &[Location], repair: bool) -> Result<Inventory, CommandError> {
     let path = |target: &Location| match target {
         Location::Local(path) => Ok(path.clone()),
+        Location::Object(url) => Err(CommandError::usage(
+            format!("{url} is in an object store, which checks its own consistency"),
+            "'striate fs rm --unfinished' removes what interrupted uploads have left",
+        )),
         Location::Remote(url) => Err(CommandError::usage(
             format!("{url} cannot be checked together with directories or other URLs"),
             "give one URL, or the directories of all servers",

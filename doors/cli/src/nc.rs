@@ -34,6 +34,7 @@ use striate_comm::{Comm, Threads};
 use striate_file::FileError;
 use striate_process::part_file::Existing;
 use striate_store::remote::{RemoteFile, RemoteOptions};
+use striate_store::s3::S3Object;
 use striate_store::{PosixFile, PosixOptions, Store};
 
 use crate::CommandError;
@@ -196,6 +197,7 @@ fn store(path: &Path) -> Result<Box<dyn Store>, CommandError> {
     Ok(match place(path)? {
         Location::Local(path) => Box::new(PosixFile::open(&path, &PosixOptions::read_only())?),
         Location::Remote(url) => Box::new(RemoteFile::open(&url, &RemoteOptions::default())?),
+        Location::Object(url) => Box::new(S3Object::open(&url)?),
     })
 }
 
@@ -204,7 +206,7 @@ fn place(path: &Path) -> Result<Location, CommandError> {
     Location::new(path.into()).map_err(|error| {
         CommandError::usage(
             format!("{} is not a URL: {error}", path.display()),
-            "URLs are striate://host:port/path",
+            "URLs are striate://host:port/path or s3://bucket/key",
         )
     })
 }

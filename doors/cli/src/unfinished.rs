@@ -21,7 +21,8 @@ use striate_process::part_file::{
     Existing, PartFile, is_part, part_name, part_path, part_prefix, remove_parts_of,
 };
 use striate_store::remote::{Client, FileInfo, RemoteLock, RemoteUrl};
-use striate_store::{ErrorKind, LockKind, Operation, StoreError};
+use striate_store::s3::{S3Error, S3Url};
+use striate_store::{Cause, ErrorKind, LockKind, Operation, StoreError};
 
 use crate::fs::{Location, path};
 
@@ -38,8 +39,16 @@ pub(crate) struct UnfinishedFile {
 
 #[derive(Debug)]
 enum Names {
-    Local { part: PathBuf, name: PathBuf },
-    Remote { part: RemoteUrl, name: RemoteUrl },
+    Local {
+        part: PathBuf,
+        name: PathBuf,
+    },
+    Remote {
+        part: RemoteUrl,
+        name: RemoteUrl,
+    },
+    /// An object is written as a whole and has no part: creating one is refused.
+    Object(S3Url),
 }
 
 /// What says to other processes that the part is in use.
@@ -61,6 +70,7 @@ impl UnfinishedFile {
                 let path = format!("{directory}{}", part.to_string_lossy());
                 Names::Remote { part: RemoteUrl { path, ..url.clone() }, name: url.clone() }
             }
+            Location::Object(url) => Names::Object(url.clone()),
         };
         Self { names, claim: Mutex::new(Claim::None) }
     }
@@ -70,6 +80,7 @@ impl UnfinishedFile {
         match &self.names {
             Names::Local { part, .. } => Location::Local(part.clone()),
             Names::Remote { part, .. } => Location::Remote(part.clone()),
+            Names::Object(url) => Location::Object(url.clone()),
         }
     }
 
@@ -93,6 +104,7 @@ impl UnfinishedFile {
                 let file = client.lookup(path(part))?;
                 self.claim_on_servers(&client, &file);
             }
+            Names::Object(_) => {}
         }
         Ok(())
     }
@@ -121,6 +133,7 @@ impl UnfinishedFile {
                 let what = || format!("{} to {}", part.display(), name.display());
                 finished.map_err(|error| StoreError::system(Operation::Rename, what(), error))
             }
+            Names::Object(url) => Err(read_only(url)),
         }
     }
 
@@ -128,6 +141,7 @@ impl UnfinishedFile {
     pub(crate) fn discard(&self) -> Result<(), StoreError> {
         match &self.names {
             Names::Remote { part, .. } => Client::shared(part)?.remove(path(part)),
+            Names::Object(_) => Ok(()),
             Names::Local { part, .. } => {
                 *self.claimed() = Claim::None;
                 let removed = std::fs::remove_file(part).or_else(|error| match error.kind() {
@@ -142,6 +156,11 @@ impl UnfinishedFile {
     }
 }
 
+/// Why an object cannot be created in place.
+pub(crate) fn read_only(url: &S3Url) -> StoreError {
+    StoreError::new(Operation::Open, url.to_string(), Cause::Objects(S3Error::ReadOnly))
+}
+
 /// Removes the parts of files of these names that processes have left which are gone. What cannot
 /// be removed is left.
 pub(crate) fn remove_stale<'n>(names: impl IntoIterator<Item = &'n Location>) {
@@ -151,6 +170,7 @@ pub(crate) fn remove_stale<'n>(names: impl IntoIterator<Item = &'n Location>) {
     for name in names {
         match name {
             Location::Local(name) => local.push(name),
+            Location::Object(_) => {}
             Location::Remote(url) => {
                 let (directory, last) = split(path(url));
                 let key = RemoteUrl { path: format!("/{directory}"), ..url.clone() }.to_string();
@@ -258,7 +278,7 @@ mod tests {
         remove_stale([&place]);
         let client = match &place {
             Location::Remote(url) => Client::shared(url).unwrap(),
-            Location::Local(_) => panic!("{place}"),
+            _ => panic!("{place}"),
         };
         assert_eq!(client.list("").unwrap().len(), 2);
         used.finish(Existing::Refuse).unwrap();

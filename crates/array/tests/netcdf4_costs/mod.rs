@@ -107,10 +107,7 @@ impl Comm for CountingComm {
         self.inner.wait_any(requests)
     }
 
-    fn test_any(
-        &self,
-        requests: &mut Vec<Request>,
-    ) -> Result<Option<(usize, Vec<u8>)>, CommError> {
+    fn test_any(&self, requests: &mut Vec<Request>) -> Result<Option<(usize, Vec<u8>)>, CommError> {
         self.inner.test_any(requests)
     }
 

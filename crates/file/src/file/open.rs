@@ -5,7 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use striate_comm::Comm;
+use striate_store::s3::{S3Error, S3Url};
 use striate_store::store::Store;
+use striate_store::{Cause, Operation, StoreError};
 
 use super::accounting::Accounting;
 use super::buffered_writes::BufferedWrites;
@@ -21,8 +23,8 @@ use crate::write_behind::OpenFileEntry;
 use crate::{File, FileError, Hints, Mode, View, striping};
 
 impl File {
-    /// Opens the file at `path` on all ranks: a path, or the URL of a file on I/O servers
-    /// (`striate://host:port/name`). Collective; the hints of rank 0 are used.
+    /// Opens the file at `path` on all ranks: a path, the URL of a file on I/O servers
+    /// (`striate://host:port/name`), or, for reading, that of an object (`s3://bucket/key`). Collective; the hints of rank 0 are used.
     pub fn open(
         comm: &Arc<dyn Comm>,
         path: impl AsRef<Path>,
@@ -72,8 +74,11 @@ impl File {
             Some(opened) => Ok(opened),
             None => location.open(mode, &hints, false),
         };
-        let OpenedStore { store, local, reads_back, striping } =
+        let OpenedStore { store, local, reads_back, striping, version } =
             rendezvous.conclude(comm.as_ref(), others)?;
+        if let Location::Object(url) = &location {
+            same_version(comm.as_ref(), rendezvous, url, version.as_deref())?;
+        }
         let striping = match location {
             Location::Path(_) if all[0].note > 0 => {
                 striping::agree(comm.as_ref(), &mut hints, striping.as_ref())?
@@ -224,6 +229,22 @@ impl Drop for File {
             let _ = self.end_write_behind();
         }
     }
+}
+
+/// Makes sure that all ranks have opened the same version of an object. Collective.
+fn same_version(
+    comm: &dyn Comm,
+    rendezvous: &mut Rendezvous,
+    url: &S3Url,
+    version: Option<&str>,
+) -> Result<(), FileError> {
+    let hash = BuildHasherDefault::<DefaultHasher>::new().hash_one(version);
+    let all = rendezvous.propose(comm, Proposal { len: hash, ..Proposal::default() })?;
+    if all.iter().all(|one| one.len == all[0].len) {
+        return Ok(());
+    }
+    let cause = Cause::Objects(S3Error::Changed);
+    Err(StoreError::new(Operation::Open, url.to_string(), cause).into())
 }
 
 /// What ranks agree on before they open a file.

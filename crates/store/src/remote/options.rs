@@ -82,11 +82,7 @@ impl ClientOptions {
     /// certificates of the authorities that are believed), `STRIATE_PATIENCE` (e.g. `10s`) and
     /// `STRIATE_UNSYNCED` (e.g. `64MiB`).
     pub fn from_environment() -> Result<Self, OptionsError> {
-        Self::from_variables(|name| match env::var(name) {
-            Ok(value) => Ok(Some(value)),
-            Err(VarError::NotPresent) => Ok(None),
-            Err(VarError::NotUnicode(_)) => Err(OptionsError::NotText(name)),
-        })
+        Self::from_variables(variable)
     }
 
     fn from_variables(
@@ -103,14 +99,36 @@ impl ClientOptions {
             options.tls = Some(tls);
         }
         if let Some(text) = given(PATIENCE)? {
-            let patience = parse_time(&text).filter(|patience| !patience.is_zero());
-            options.patience = patience.ok_or(OptionsError::Patience(text))?;
+            options.patience = patience(text)?;
         }
         if let Some(text) = given(UNSYNCED)? {
             let bytes = parse_size(&text).map_err(OptionsError::Unsynced)?;
             options.unsynced = usize::try_from(bytes).unwrap_or(usize::MAX);
         }
         Ok(options)
+    }
+}
+
+/// A variable of the environment.
+fn variable(name: &'static str) -> Result<Option<String>, OptionsError> {
+    match env::var(name) {
+        Ok(value) => Ok(Some(value)),
+        Err(VarError::NotPresent) => Ok(None),
+        Err(VarError::NotUnicode(_)) => Err(OptionsError::NotText(name)),
+    }
+}
+
+fn patience(text: String) -> Result<Duration, OptionsError> {
+    let patience = parse_time(&text).filter(|patience| !patience.is_zero());
+    patience.ok_or(OptionsError::Patience(text))
+}
+
+/// [`ClientOptions::patience`] alone, for other stores than I/O servers.
+#[cfg(feature = "s3")]
+pub(crate) fn patience_from_environment() -> Result<Duration, OptionsError> {
+    match variable(PATIENCE)?.filter(|text| !text.is_empty()) {
+        Some(text) => patience(text),
+        None => Ok(ClientOptions::default().patience),
     }
 }
 

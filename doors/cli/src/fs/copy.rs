@@ -4,7 +4,8 @@
 //! is copied. Chunks of one large file and of many small ones are alike; a thread that finds none
 //! opens the next file. The thread that writes the last chunk of a file gives the file its name
 //! ([`UnfinishedFile`]). After a failure nothing new is begun, and what is unfinished is removed;
-//! what cannot be removed is named ([`UnfinishedCopies`]).
+//! what cannot be removed is named ([`UnfinishedCopies`]). Objects are uploaded in parts, and appear
+//! with the last one.
 
 mod location;
 mod plan;
@@ -23,9 +24,10 @@ use std::vec::IntoIter;
 
 use indicatif::ProgressBar;
 use striate_store::remote::{Client, Layout, RemoteFile, RemoteOptions};
-use striate_store::{ErrorKind, PosixFile, PosixOptions, Store};
+use striate_store::s3::{S3Object, S3Upload, UploadParts};
+use striate_store::{ErrorKind, PosixFile, PosixOptions, Store, StoreError};
 
-pub(crate) use location::Location;
+pub(crate) use location::{Location, LocationError};
 pub(crate) use plan::{CopyJob, plan};
 use striate_process::part_file::Existing;
 pub(crate) use unfinished_copies::UnfinishedCopies;
@@ -34,7 +36,7 @@ use super::path;
 use crate::CommandError;
 use crate::unfinished::{UnfinishedFile, remove_stale};
 
-/// Bytes of a chunk, and of a buffer.
+/// Bytes of a chunk, and of a buffer; chunks of objects are the parts of their uploads.
 const CHUNK: u64 = 4 << 20;
 
 /// How long chunks that are under way are waited for when the copy is interrupted.
@@ -75,7 +77,7 @@ pub(crate) fn run(
         let all_ended = workers.iter().all(ScopedJoinHandle::is_finished);
         for copying in unfinished {
             if copying.to.discard().is_ok() && all_ended {
-                left.remove(&copying.to.part().to_string());
+                left.remove(&copying.to.left_name());
             }
         }
         Err(left.added_to(error))
@@ -108,12 +110,56 @@ struct CopyState {
 struct Copying {
     index: usize,
     from: Box<dyn Store>,
-    to: UnfinishedFile,
-    /// Where its data goes meanwhile.
-    store: Box<dyn Store>,
+    to: CopyTarget,
     len: u64,
+    /// Bytes of its chunks.
+    chunk: u64,
     /// Chunks that are not copied yet.
     remaining: AtomicU64,
+}
+
+/// Where the data of a file goes.
+enum CopyTarget {
+    /// To a file that has another name until it is whole.
+    File { unfinished: UnfinishedFile, store: Box<dyn Store> },
+    /// To an object that is not seen until it is whole.
+    Object { upload: S3Upload, name: String },
+}
+
+impl CopyTarget {
+    /// What may be left of it.
+    fn left_name(&self) -> String {
+        match self {
+            Self::File { unfinished, .. } => unfinished.part().to_string(),
+            Self::Object { name, .. } => name.clone(),
+        }
+    }
+
+    /// Stores a chunk, which is the whole part if it is an object.
+    fn write(&self, offset: u64, chunk: &[u8]) -> Result<(), StoreError> {
+        match self {
+            Self::File { store, .. } => store.write_at(offset, chunk),
+            Self::Object { upload, .. } => upload.put(offset / upload.parts().part, chunk),
+        }
+    }
+
+    /// Gives the whole file its name.
+    fn finish(&self) -> Result<(), StoreError> {
+        match self {
+            Self::File { unfinished, store } => {
+                store.sync()?;
+                unfinished.finish(Existing::Replace)
+            }
+            Self::Object { upload, .. } => upload.complete(),
+        }
+    }
+
+    fn discard(&self) -> Result<(), StoreError> {
+        match self {
+            Self::File { unfinished, .. } => unfinished.discard(),
+            Self::Object { upload, .. } => upload.abort(),
+        }
+    }
 }
 
 enum Task {
@@ -175,8 +221,8 @@ impl Copy<'_> {
                 return None;
             }
             if let Some((copying, offset)) = state.chunks.pop_front() {
-                if copying.len - offset > CHUNK {
-                    state.chunks.push_front((Arc::clone(&copying), offset + CHUNK));
+                if copying.len - offset > copying.chunk {
+                    state.chunks.push_front((Arc::clone(&copying), offset + copying.chunk));
                 }
                 return Some(Task::Chunk(copying, offset));
             }
@@ -199,26 +245,49 @@ impl Copy<'_> {
                 let client = Client::shared(url)?;
                 Box::new(RemoteFile::open_with(&client, url, &RemoteOptions::default())?)
             }
+            Location::Object(url) => Box::new(S3Object::open(url)?),
         };
         let len = from.len()?;
-        let (to, store) = self.create(&job.to)?;
-        let remaining = AtomicU64::new(len.div_ceil(CHUNK));
-        let copying = Arc::new(Copying { index, from, to, store, len, remaining });
+        let (to, chunk) = self.create(&job.to, len)?;
+        let remaining = AtomicU64::new(len.div_ceil(chunk));
+        let copying = Arc::new(Copying { index, from, to, len, chunk, remaining });
         let mut state = self.state();
         state.unfinished.push(Arc::clone(&copying));
         drop(state);
         if len == 0 {
+            if let CopyTarget::Object { upload, .. } = &copying.to {
+                upload.put(0, &[])?;
+            }
             return self.finish(&copying);
         }
         self.state().chunks.push_back((copying, 0));
         Ok(())
     }
 
-    /// Begins a file; whatever becomes of that, `left` knows what may be there.
-    fn create(&self, name: &Location) -> Result<(UnfinishedFile, Box<dyn Store>), CommandError> {
+    /// Begins a file of so many bytes, and says how long its chunks are; whatever becomes of that,
+    /// `left` knows what may be there.
+    fn create(&self, name: &Location, len: u64) -> Result<(CopyTarget, u64), CommandError> {
+        if let Location::Object(url) = name {
+            let parts = UploadParts::new(len, UploadParts::USUAL);
+            let name = name.to_string();
+            if parts.count() > 1 {
+                self.left.add(&name);
+            }
+            let upload = S3Upload::begin(url, parts).inspect_err(|_| self.left.remove(&name))?;
+            return Ok((CopyTarget::Object { upload, name }, parts.part));
+        }
+        let (unfinished, store) = self.create_file(name)?;
+        Ok((CopyTarget::File { unfinished, store }, CHUNK))
+    }
+
+    fn create_file(
+        &self,
+        name: &Location,
+    ) -> Result<(UnfinishedFile, Box<dyn Store>), CommandError> {
         let to = UnfinishedFile::new(name);
         let shown = to.part().to_string();
         match to.part() {
+            Location::Object(url) => Ok((to, Box::new(S3Object::open(&url)?))),
             Location::Local(part) => {
                 let directory = part.parent().unwrap_or(Path::new("."));
                 fs::create_dir_all(directory)
@@ -252,7 +321,7 @@ impl Copy<'_> {
         offset: u64,
         buffer: &mut Vec<u8>,
     ) -> Result<(), CommandError> {
-        let len = (copying.len - offset).min(CHUNK) as usize;
+        let len = (copying.len - offset).min(copying.chunk) as usize;
         // Small files need no large buffers.
         buffer.resize(buffer.len().max(len), 0);
         let chunk = &mut buffer[..len];
@@ -263,7 +332,7 @@ impl Copy<'_> {
                 "copy it again when no program writes to it",
             ));
         }
-        copying.store.write_at(offset, chunk)?;
+        copying.to.write(offset, chunk)?;
         self.bar.inc(len as u64);
         if copying.remaining.fetch_sub(1, Ordering::SeqCst) == 1 {
             self.finish(copying)
@@ -273,9 +342,8 @@ impl Copy<'_> {
     }
 
     fn finish(&self, copying: &Copying) -> Result<(), CommandError> {
-        copying.store.sync()?;
-        copying.to.finish(Existing::Replace)?;
-        self.left.remove(&copying.to.part().to_string());
+        copying.to.finish()?;
+        self.left.remove(&copying.to.left_name());
         let mut state = self.state();
         state.unfinished.retain(|other| other.index != copying.index);
         state.copied[copying.index] = copying.len;

@@ -23,12 +23,18 @@ Examples:
   striate fs cp --strip 1MiB --servers 4 out.dat striate://io.example/run7/out.dat
   striate fs cp -r striate://io.example/run7 results
   striate fs cp striate://io.example/a striate://other.example/a
+  striate fs cp -r results s3://bucket/run7            publish a directory tree as objects
+  striate fs cp s3://bucket/run7/out.nc .
 
 As with cp, a source is copied into the destination if that is a directory. A destination on servers
 is a directory if it ends with a slash or if there are files in it. Only data is copied: no times, no
 permissions, and no directories without files. A copy has a temporary name, .NAME.part-..., until it is
 complete; if it fails, this file is removed, or the message names it. The file of a copy that was killed
-is removed when the same file is copied again, or by 'striate fsck --repair'.")]
+is removed when the same file is copied again, or by 'striate fsck --repair'.
+
+An object is uploaded in parts of 8 MiB or more, --threads of them at a time, and appears when all parts are
+there. If the copy fails, its upload is aborted; 'striate fs rm --unfinished' removes what a killed copy has
+left. AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY say where the server is and who asks.")]
 pub(crate) struct CpArgs {
     /// Copy directories with their contents
     #[arg(short, long)]
@@ -46,7 +52,7 @@ pub(crate) struct CpArgs {
     #[arg(long, value_name = "K")]
     first: Option<u32>,
 
-    /// Chunks of 4 MiB that are transferred at a time
+    /// Chunks of 4 MiB, or parts of objects, that are transferred at a time
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
     threads: u16,
 

@@ -8,8 +8,9 @@ use std::fmt::Write as _;
 use clap::Args;
 use serde::Serialize;
 use striate_datatype::Bytes;
-use striate_store::remote::{Client, FileInfo, RemoteUrl};
+use striate_store::remote::{Client, FileInfo};
 
+use super::objects::{self, ServerUrl};
 use super::{as_directory, path, shown};
 use crate::document::Document;
 use crate::number::grouped;
@@ -24,6 +25,7 @@ Examples:
   striate fs ls striate://io.example
   striate fs ls -l striate://io.example/run7/
   striate fs ls striate://io.example/run7/step-00    all names with this prefix
+  striate fs ls -l s3://bucket/run7/
 
 Sizes and times are those of the last sync, close or truncation of a file; 'striate fs stat' asks
 the servers for the current size.")]
@@ -38,7 +40,7 @@ pub(crate) struct LsArgs {
 
     /// Files, directories or prefixes of names
     #[arg(required = true, value_name = "URL")]
-    urls: Vec<RemoteUrl>,
+    urls: Vec<ServerUrl>,
 }
 
 /// A file, or a directory with all that is in it.
@@ -57,9 +59,13 @@ struct Entry {
 /// What a directory does not have.
 #[derive(Debug, PartialEq, Serialize)]
 struct ListedFile {
-    strip: u64,
+    /// Objects have none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    strip: Option<u64>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     servers: Vec<String>,
-    created_ms: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    created_ms: Option<u64>,
     modified_ms: u64,
 }
 
@@ -67,9 +73,12 @@ pub(crate) fn run(args: &LsArgs, json: bool) -> Result<(), CommandError> {
     let mut rows = Vec::new();
     let mut text = String::new();
     for url in &args.urls {
-        let files = Client::shared(url)?.list(path(url))?;
-        let entries = entries(path(url), files, args.recursive);
-        if entries.is_empty() && !path(url).is_empty() {
+        let (prefix, files) = match url {
+            ServerUrl::Remote(url) => (path(url), Client::shared(url)?.list(path(url))?),
+            ServerUrl::Object(url) => (&*url.key, objects::list(url)?),
+        };
+        let entries = entries(prefix, files, args.recursive);
+        if entries.is_empty() && !prefix.is_empty() {
             return Err(CommandError::failed(
                 format!("cannot list {url}"),
                 "there is no file or directory with this name or prefix",
@@ -106,9 +115,9 @@ fn entries(prefix: &str, files: Vec<FileInfo>, recursive: bool) -> Vec<Entry> {
                 directory: false,
                 size: file.size,
                 file: Some(ListedFile {
-                    strip: file.strip,
+                    strip: (file.strip > 0).then_some(file.strip),
                     servers: file.servers,
-                    created_ms: file.created_ms,
+                    created_ms: (file.created_ms > 0).then_some(file.created_ms),
                     modified_ms: file.modified_ms,
                 }),
                 path: file.path,
@@ -146,8 +155,12 @@ fn long(entries: &[Entry]) -> String {
     for entry in entries {
         let nothing = || ("-".to_owned(), "-".to_owned(), "-".to_owned());
         let (strip, servers, time) = entry.file.as_ref().map_or_else(nothing, |file| {
-            let strip = Bytes(file.strip).to_string();
-            (strip, file.servers.len().to_string(), utc(file.modified_ms))
+            let strip = file.strip.map_or("-".to_owned(), |strip| Bytes(strip).to_string());
+            let servers = match file.servers.len() {
+                0 => "-".to_owned(),
+                count => count.to_string(),
+            };
+            (strip, servers, utc(file.modified_ms))
         });
         table.row([grouped(entry.size), strip, servers, time, shown(&entry.name)]);
     }

@@ -8,10 +8,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use clap::Args;
 use serde::Serialize;
 use striate_store::remote::{Client, RemoteUrl};
+use striate_store::s3::{S3Bucket, S3Url};
 use striate_store::{ErrorKind, StoreError};
 
+use super::objects::{self, ServerUrl};
 use super::supervised::{steps, supervised};
-use super::{as_directory, path};
+use super::{as_directory, path, shown};
 use crate::document::Document;
 use crate::number::{counted, counted_as, grouped};
 use crate::{CommandError, terminal};
@@ -22,7 +24,8 @@ use crate::{CommandError, terminal};
 Examples:
   striate fs rm striate://io.example/run7/out.dat striate://io.example/run7/log
   striate fs rm -r striate://io.example/run7
-  striate fs rm --dead striate://io.example    finish removals that were interrupted")]
+  striate fs rm --dead striate://io.example    finish removals that were interrupted
+  striate fs rm --unfinished s3://bucket/run7  remove what interrupted uploads have left")]
 pub(crate) struct FsRmArgs {
     /// Do not fail if a file does not exist
     #[arg(short, long)]
@@ -36,9 +39,14 @@ pub(crate) struct FsRmArgs {
     #[arg(long, conflicts_with_all = ["force", "recursive"])]
     dead: bool,
 
+    /// Only remove the parts of uploads to these keys, or below these directories, that were
+    /// interrupted; uploads that are in progress fail then
+    #[arg(long, conflicts_with_all = ["force", "recursive", "dead"])]
+    unfinished: bool,
+
     /// The files
     #[arg(required = true, value_name = "URL")]
-    urls: Vec<RemoteUrl>,
+    urls: Vec<ServerUrl>,
 }
 
 /// A row of the JSON document.
@@ -47,16 +55,32 @@ pub(crate) struct FsRmArgs {
 enum RemovalRow {
     Removed { url: String },
     Finished { url: String, finished: u64 },
+    Aborted { url: String, upload: String, begun: String },
 }
 
 pub(crate) fn run(args: &FsRmArgs, json: bool) -> Result<(), CommandError> {
     if args.dead {
-        return finish(&args.urls, json);
+        let remote = |url: &ServerUrl| match url {
+            ServerUrl::Remote(url) => Ok(url.clone()),
+            ServerUrl::Object(url) => Err(CommandError::usage(
+                format!("{url} has no interrupted removals"),
+                "--unfinished removes what interrupted uploads have left",
+            )),
+        };
+        let urls = args.urls.iter().map(remote).collect::<Result<Vec<_>, _>>()?;
+        return finish(&urls, json);
+    }
+    if args.unfinished {
+        return abort(&args.urls, json);
     }
     let count = AtomicU64::new(0);
     let interrupted = || {
         let removed = count.load(Ordering::SeqCst);
-        let url = args.urls.first().map_or(String::new(), |url| format!(" {}", root(url)));
+        let first = args.urls.iter().find_map(|url| match url {
+            ServerUrl::Remote(url) => Some(format!(" {}", root(url))),
+            ServerUrl::Object(_) => None,
+        });
+        let url = first.unwrap_or_default();
         CommandError::failed(
             "not all files are removed",
             format!("it was interrupted, {} gone", counted_as(removed, "file is", "files are")),
@@ -67,7 +91,12 @@ pub(crate) fn run(args: &FsRmArgs, json: bool) -> Result<(), CommandError> {
         let mut removed = Vec::new();
         let mut failures = Vec::new();
         for url in &args.urls {
-            remove(url, args, (stop, &count), &mut removed, &mut failures)?;
+            match url {
+                ServerUrl::Remote(url) => {
+                    remove(url, args, (stop, &count), &mut removed, &mut failures)?;
+                }
+                ServerUrl::Object(url) => remove_objects(url, args, (stop, &count), &mut removed)?,
+            }
             if stop.load(Ordering::SeqCst) {
                 return Err(interrupted());
             }
@@ -118,6 +147,58 @@ fn remove(
     }
     bar.finish_and_clear();
     Ok(())
+}
+
+/// Removes the objects of a URL, until the flag is set.
+fn remove_objects(
+    url: &S3Url,
+    args: &FsRmArgs,
+    (stop, count): (&AtomicBool, &AtomicU64),
+    removed: &mut Vec<RemovalRow>,
+) -> Result<(), CommandError> {
+    let bucket = S3Bucket::shared(url)?;
+    let keys = objects::keys(&bucket, url, args.recursive, args.force)?;
+    let bar = steps(keys.len() as u64);
+    for key in keys {
+        if stop.load(Ordering::SeqCst) {
+            break;
+        }
+        bar.set_message(key.clone());
+        bucket.remove(&key)?;
+        removed.push(RemovalRow::Removed { url: url.with_key(key).to_string() });
+        count.fetch_add(1, Ordering::SeqCst);
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    Ok(())
+}
+
+/// Removes the parts of interrupted uploads.
+fn abort(urls: &[ServerUrl], json: bool) -> Result<(), CommandError> {
+    let mut rows = Vec::new();
+    let mut text = String::new();
+    for url in urls {
+        let ServerUrl::Object(url) = url else {
+            return Err(CommandError::usage(
+                format!("{url} is not in an object store"),
+                "'striate fsck --repair' removes what interrupted copies to servers have left",
+            ));
+        };
+        let bucket = S3Bucket::shared(url)?;
+        let inside = as_directory(&url.key);
+        let meant = |key: &str| key == url.key || key.starts_with(&inside);
+        let uploads = bucket.unfinished(&url.key)?.into_iter();
+        for upload in uploads.filter(|upload| meant(&upload.key)) {
+            bucket.abort(&upload)?;
+            let url = url.with_key(&*upload.key).to_string();
+            let _ = writeln!(text, "{}: upload of {} removed", shown(&url), shown(&upload.begun));
+            rows.push(RemovalRow::Aborted { url, upload: upload.id, begun: upload.begun });
+        }
+    }
+    if rows.is_empty() {
+        text.push_str("no interrupted uploads\n");
+    }
+    if json { Document::new(rows, Vec::new()).print() } else { terminal::print(&text) }
 }
 
 /// Whether files lie below the name.

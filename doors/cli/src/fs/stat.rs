@@ -4,11 +4,14 @@ use std::fmt::Write as _;
 use std::num::{NonZeroU32, NonZeroU64};
 
 use clap::Args;
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use serde::Serialize;
 use striate_layout::striping::Striping;
 use striate_store::remote::{Client, FileInfo, RemoteUrl};
 
-use super::{path, shown};
+use super::local::LocalDescription;
+use super::objects::{self, ObjectDescription};
+use super::{Location, path, shown};
 use crate::document::Document;
 use crate::number::bytes;
 use crate::table::{Side, Table};
@@ -20,14 +23,16 @@ use crate::{CommandError, terminal};
 #[command(after_help = "\
 Examples:
   striate fs stat striate://io.example/run7/out.dat
-  striate fs stat --json striate://io.example/run7/out.dat")]
+  striate fs stat --json striate://io.example/run7/out.dat
+  striate fs stat s3://bucket/run7/out.dat
+  striate fs stat out.dat                      the file system that it lies on, and how it is used there")]
 pub(crate) struct StatArgs {
     /// The files
-    #[arg(required = true, value_name = "URL")]
-    urls: Vec<RemoteUrl>,
+    #[arg(required = true, value_name = "URL|PATH", value_parser = OsStringValueParser::new().try_map(Location::new))]
+    files: Vec<Location>,
 }
 
-/// What is known about a file; a row of the JSON document.
+/// What is known about a file.
 #[derive(Debug, Serialize)]
 struct FileDescription {
     url: String,
@@ -52,12 +57,39 @@ struct Object {
 }
 
 pub(crate) fn run(args: &StatArgs, json: bool) -> Result<(), CommandError> {
-    let described = args.urls.iter().map(describe).collect::<Result<Vec<_>, _>>()?;
+    let described = args.files.iter().map(StatRow::new).collect::<Result<Vec<_>, _>>()?;
     if json {
         return Document::new(described, Vec::new()).print();
     }
-    let texts: Vec<String> = described.iter().map(FileDescription::text).collect();
+    let texts: Vec<String> = described.iter().map(StatRow::text).collect();
     terminal::print(&texts.join("\n"))
+}
+
+/// A row of the JSON document.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum StatRow {
+    File(FileDescription),
+    Object(ObjectDescription),
+    Local(LocalDescription),
+}
+
+impl StatRow {
+    fn new(file: &Location) -> Result<Self, CommandError> {
+        Ok(match file {
+            Location::Remote(url) => Self::File(describe(url)?),
+            Location::Object(url) => Self::Object(objects::describe(url)?),
+            Location::Local(path) => Self::Local(LocalDescription::new(path)?),
+        })
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Self::File(file) => file.text(),
+            Self::Object(object) => object.text(),
+            Self::Local(file) => file.text(),
+        }
+    }
 }
 
 fn describe(url: &RemoteUrl) -> Result<FileDescription, CommandError> {

@@ -23,6 +23,7 @@ use super::signal_watch::{Leftover, SignalWatch};
 use super::{place, store};
 use crate::document::Document;
 use crate::fs::Location;
+use crate::unfinished::read_only;
 use crate::{CommandError, ranks, terminal};
 
 /// Report what killed writers have left, and finish what can be finished
@@ -237,6 +238,7 @@ fn writable(path: &Path) -> Result<Box<dyn Store>, CommandError> {
     Ok(match place(path)? {
         Location::Local(path) => Box::new(PosixFile::open(&path, &PosixOptions::read_write())?),
         Location::Remote(url) => Box::new(RemoteFile::open(&url, &RemoteOptions::default())?),
+        Location::Object(url) => return Err(read_only(&url).into()),
     })
 }
 

@@ -264,5 +264,8 @@ fn codes_of_the_calls() {
     }
     assert!(FileSystem::from_type(0x0BD0_0BD0).is_lustre());
     assert!(!FileSystem::from_type(0xEF53).is_lustre());
-    assert!(FileSystem::from_type(0xFFFF_FFFF_9123_683E).is_local(), "extended by its sign");
+    assert!(
+        FileSystem::from_type(0xFFFF_FFFF_9123_683E).traits().serial_writes,
+        "extended by its sign"
+    );
 }

@@ -1,10 +1,12 @@
-//! [`Location`]: a local file or a file on servers.
+//! [`Location`]: a local file, a file on servers or an object.
 
 use std::ffi::OsString;
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
 
 use striate_store::remote::{RemoteUrl, UrlError};
+use striate_store::s3::{S3Url, S3UrlError};
+use thiserror::Error;
 
 use crate::CommandError;
 
@@ -15,14 +17,30 @@ pub(crate) enum Location {
     Local(PathBuf),
     /// On servers.
     Remote(RemoteUrl),
+    /// In a bucket of an object store.
+    Object(S3Url),
+}
+
+/// A text that begins like a URL and is none.
+#[derive(Debug, Error)]
+pub(crate) enum LocationError {
+    #[error(transparent)]
+    Remote(UrlError),
+    #[error(transparent)]
+    Object(S3UrlError),
 }
 
 impl Location {
     /// A text that begins like a URL is one, all others are paths.
-    pub(crate) fn new(text: OsString) -> Result<Self, UrlError> {
-        match text.to_str().filter(|text| RemoteUrl::is_remote(text)) {
-            Some(url) => url.parse().map(Self::Remote),
-            None => Ok(Self::Local(text.into())),
+    pub(crate) fn new(text: OsString) -> Result<Self, LocationError> {
+        match text.to_str() {
+            Some(url) if RemoteUrl::is_remote(url) => {
+                url.parse().map(Self::Remote).map_err(LocationError::Remote)
+            }
+            Some(url) if S3Url::is_s3(url) => {
+                url.parse().map(Self::Object).map_err(LocationError::Object)
+            }
+            _ => Ok(Self::Local(text.into())),
         }
     }
 
@@ -45,6 +63,9 @@ impl Location {
                 let path = super::super::as_directory(&url.path) + name;
                 Ok(Self::Remote(RemoteUrl { path, ..url.clone() }))
             }
+            Self::Object(url) => {
+                Ok(Self::Object(url.with_key(super::super::as_directory(&url.key) + name)))
+            }
         }
     }
 }
@@ -54,6 +75,7 @@ impl fmt::Display for Location {
         match self {
             Self::Local(path) => path.display().fmt(f),
             Self::Remote(url) => url.fmt(f),
+            Self::Object(url) => url.fmt(f),
         }
     }
 }
@@ -71,6 +93,8 @@ mod tests {
         assert!(matches!(place("striate://h/a"), Location::Remote(_)));
         assert!(matches!(place("./striate://h/a"), Location::Local(_)));
         assert!(Location::new("striate://h:x/a".into()).is_err());
+        assert!(matches!(place("s3://bucket/a"), Location::Object(_)));
+        assert!(Location::new("s3://".into()).is_err());
     }
 
     #[test]
@@ -82,6 +106,8 @@ mod tests {
         }
         let remote = place("striate://h/there");
         assert_eq!(remote.inside("a/b").unwrap().to_string(), "striate://h:7479/there/a/b");
+        assert_eq!(place("s3://b/there").inside("a/b").unwrap().to_string(), "s3://b/there/a/b");
+        assert_eq!(place("s3://b").inside("a").unwrap().to_string(), "s3://b/a");
         assert_eq!(place("striate://h").inside("a").unwrap().to_string(), "striate://h:7479/a");
     }
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use striate_store::ErrorKind;
 use striate_store::remote::{Client, RemoteUrl};
+use striate_store::s3::{S3Bucket, S3Url};
 
 use super::location::Location;
 use crate::CommandError;
@@ -37,7 +38,7 @@ pub(crate) fn plan(
 ) -> Result<Vec<CopyJob>, CommandError> {
     let several = sources.len() > 1;
     let into =
-        is_directory(destination)? || (several && matches!(destination, Location::Remote(_)));
+        is_directory(destination)? || (several && !matches!(destination, Location::Local(_)));
     if several && !into {
         return Err(CommandError::usage(
             format!("several files cannot be copied to {destination}: it is no directory"),
@@ -47,7 +48,8 @@ pub(crate) fn plan(
     let mut jobs = Vec::new();
     for source in sources {
         if let (Location::Local(_), Location::Local(_)) = (source, destination) {
-            let hint = "at least one of them must be a URL such as striate://host/path";
+            let hint =
+                "at least one of them must be a URL such as striate://host/path or s3://bucket/key";
             return Err(CommandError::usage(
                 format!("neither {source} nor {destination} is on servers"),
                 hint,
@@ -99,6 +101,12 @@ fn is_directory(place: &Location) -> Result<bool, CommandError> {
             }
             Ok(!Client::shared(url)?.list(&as_directory(path))?.is_empty())
         }
+        Location::Object(url) => {
+            if url.key.is_empty() || url.key.ends_with('/') {
+                return Ok(true);
+            }
+            Ok(!S3Bucket::shared(url)?.list(&as_directory(&url.key))?.is_empty())
+        }
     }
 }
 
@@ -108,6 +116,10 @@ fn name(place: &Location) -> Result<String, CommandError> {
         Location::Remote(url) => {
             let path = path(url).trim_end_matches('/');
             Ok(path.rsplit('/').next().unwrap_or_default().to_owned())
+        }
+        Location::Object(url) => {
+            let key = url.key.trim_end_matches('/');
+            Ok(key.rsplit('/').next().unwrap_or_default().to_owned())
         }
         Location::Local(path) => {
             // What '.' and '..' are called can be seen in the whole path only.
@@ -121,6 +133,7 @@ fn name(place: &Location) -> Result<String, CommandError> {
 fn look(place: &Location) -> Result<CopySource, CommandError> {
     match place {
         Location::Remote(url) => look_on_servers(url),
+        Location::Object(url) => look_in_bucket(url),
         Location::Local(path) => {
             let found = look_at(path)?;
             if !found.is_dir() {
@@ -154,6 +167,31 @@ fn look_on_servers(url: &RemoteUrl) -> Result<CopySource, CommandError> {
         }
     }
     Ok(below(&inside, client.list(&inside)?))
+}
+
+fn look_in_bucket(url: &S3Url) -> Result<CopySource, CommandError> {
+    let bucket = S3Bucket::shared(url)?;
+    let inside = as_directory(&url.key);
+    let directory = || {
+        let objects = bucket.list(&inside)?.into_iter();
+        // What other tools make directories of.
+        let objects = objects.filter(|object| object.key != inside);
+        let name = |key: &str| key.strip_prefix(&inside).unwrap_or(key).to_owned();
+        Ok::<_, CommandError>(
+            objects.map(|object| (name(&object.key), object.len)).collect::<Vec<_>>(),
+        )
+    };
+    if inside == url.key {
+        return Ok(CopySource::Directory(directory()?));
+    }
+    match bucket.head(&url.key) {
+        Ok(object) => Ok(CopySource::File { bytes: object.len }),
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
+        Err(error) => match directory()? {
+            files if files.is_empty() => Err(error.into()),
+            files => Ok(CopySource::Directory(files)),
+        },
+    }
 }
 
 fn below(directory: &str, files: Vec<striate_store::remote::FileInfo>) -> CopySource {

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use striate_store::s3::S3Url;
+
 use crate::CommandError;
 use crate::number::grouped;
 
@@ -57,6 +59,7 @@ impl UnfinishedCopies {
         };
         let remedy = match first
             .find("://")
+            .filter(|_| !S3Url::is_s3(first))
             .map(|at| first[at + 3..].find('/').map(|end| at + 3 + end))
         {
             Some(end) => {
@@ -65,6 +68,9 @@ impl UnfinishedCopies {
                     "'striate fsck --repair {url}' removes {it} when the servers answer, and so \
                          does copying again"
                 )
+            }
+            None if S3Url::is_s3(first) => {
+                format!("'striate fs rm --unfinished {first}' removes {it}")
             }
             None => format!("copying again removes {it}"),
         };
@@ -91,6 +97,11 @@ mod tests {
             "an unfinished copy may be left, striate://h:1/run/.a.part-1: \
              'striate fsck --repair striate://h:1' removes it when the servers answer, and so does \
              copying again"
+        );
+        let object = UnfinishedCopies::default();
+        object.add("s3://b/k");
+        assert!(
+            hint(&object).ends_with("s3://b/k: 'striate fs rm --unfinished s3://b/k' removes it")
         );
         for i in 2..6 {
             left.add(&format!("striate://h:1/.a.part-{i}"));

@@ -11,7 +11,7 @@ use crate::CommandError;
 use crate::fs::{Location, path as path_on_servers};
 use crate::nc::place;
 use crate::nc::signal_watch::Leftover;
-use crate::unfinished::{UnfinishedFile, remove_stale};
+use crate::unfinished::{UnfinishedFile, read_only, remove_stale};
 
 /// A file that has another name until it is complete.
 #[derive(Debug)]
@@ -30,6 +30,7 @@ impl Output {
         let is_directory = match &name {
             Location::Local(path) => path.file_name().is_none() || path.is_dir(),
             Location::Remote(url) => is_url_of_directory(path_on_servers(url)),
+            Location::Object(url) => is_url_of_directory(&url.key),
         };
         if is_directory || path.as_os_str().as_bytes().ends_with(b"/") {
             let message = format!("{name} is a directory");
@@ -41,6 +42,8 @@ impl Output {
             Location::Remote(url) => {
                 Client::shared(url).and_then(|client| client.lookup(path_on_servers(url))).is_ok()
             }
+            // Creating it is refused.
+            Location::Object(_) => false,
         };
         if exists && existing == Existing::Refuse {
             let attempted = format!("cannot make {name}");
@@ -55,6 +58,7 @@ impl Output {
         match self.file.part() {
             Location::Local(path) => path,
             Location::Remote(url) => url.to_string().into(),
+            Location::Object(url) => url.to_string().into(),
         }
     }
 
@@ -75,6 +79,7 @@ impl Output {
                     RemoteOptions { create: true, exclusive: true, ..RemoteOptions::default() };
                 Box::new(RemoteFile::open(&url, &options)?)
             }
+            Location::Object(url) => return Err(read_only(&url).into()),
         };
         self.claim()?;
         Ok(store)

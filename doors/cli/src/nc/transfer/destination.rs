@@ -65,6 +65,7 @@ impl Destination {
         let is_directory = match &name {
             Location::Local(path) => path.file_name().is_none() || path.is_dir(),
             Location::Remote(url) => is_url_of_directory(path_on_servers(url)),
+            Location::Object(url) => is_url_of_directory(&url.key),
         };
         if is_directory || path.as_os_str().as_bytes().ends_with(b"/") {
             return Err(CommandError::usage(
@@ -153,6 +154,7 @@ impl PartName {
         let mut bytes = match file.as_ref().map(UnfinishedFile::part) {
             Some(Location::Local(path)) => path.into_os_string().into_encoded_bytes(),
             Some(Location::Remote(url)) => url.to_string().into_bytes(),
+            Some(Location::Object(url)) => url.to_string().into_bytes(),
             None => Vec::new(),
         };
         comm.broadcast(0, &mut bytes)?;
@@ -167,5 +169,7 @@ fn exists(name: &Location) -> bool {
             // If the servers cannot be asked, creating the copy fails with the reason.
             Client::shared(url).and_then(|client| client.lookup(path_on_servers(url))).is_ok()
         }
+        // Creating it is refused.
+        Location::Object(_) => false,
     }
 }
