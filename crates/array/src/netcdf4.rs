@@ -20,6 +20,7 @@ mod commit;
 mod definition;
 mod growth;
 mod heap_values;
+mod learned_placements;
 mod metadata;
 mod open;
 mod replaced_attributes;
@@ -80,6 +81,9 @@ pub(crate) struct Netcdf4State {
     byte_positions: Vec<Option<Arc<[u32]>>>,
     /// How many threads of this rank filter chunks.
     filter_threads: usize,
+    /// Whether other handles write the file meanwhile, so that chunks without filters, which they
+    /// replace in place, are read each time.
+    others_write: bool,
     /// Why the file can only be read.
     read_only: Option<String>,
     /// What is in the file and not in the dataset: path and reason.
@@ -115,6 +119,7 @@ impl Netcdf4State {
             deferred_values: Vec::new(),
             byte_positions,
             filter_threads: 1,
+            others_write: false,
             read_only: None,
             hidden: Vec::new(),
         }
@@ -125,7 +130,18 @@ impl Netcdf4State {
         let mut replica =
             Self::new(self.plan.clone(), self.numbers.clone(), self.fills.clone(), options);
         replica.read_only.clone_from(&self.read_only);
+        replica.others_write = true;
         replica
+    }
+
+    /// Other handles write the file, too.
+    pub(crate) const fn share_with_writers(&mut self) {
+        self.others_write = true;
+    }
+
+    /// Whether decoded chunks of a variable are kept for other reads.
+    fn keeps_chunks(&self, variable: usize) -> bool {
+        !self.others_write || self.pipelines.get(variable).is_some_and(|of| !of.is_empty())
     }
 
     /// Reorders the variables: the first one becomes the one that was number `order[0]`, and so on;

@@ -17,6 +17,7 @@
 //! netCDF-4    ──► commit          all files change as one                       commit.rs
 //!             ──► arrangement     the order in a file, and in requests          arrangement.rs
 //!             ──► stored_storage  how divided variables are stored              stored_storage.rs
+//!             ──► SharedPlacements what came into being since the last commit   shared_placements.rs
 //! a name      ──► DatasetFiles    all files, removed and renamed as one         dataset_files.rs
 //!             ──► OwnershipClaim  the master that a partition belongs to        ownership.rs
 //! sub-files of PnetCDF, read-only                                               subfiles.rs
@@ -50,6 +51,7 @@ mod request;
 mod round_messages;
 mod scheme;
 mod selection;
+mod shared_placements;
 mod stored_storage;
 mod subfiles;
 mod target_selection;
@@ -83,6 +85,7 @@ use deferred_pieces::PieceLog;
 use groups::Groups;
 use headers::{MasterReference, PartitionSize, PartitionTable};
 use scheme::PartitionScheme;
+use shared_placements::{KnownPlacements, SharedPlacements};
 
 /// One partition of a dataset.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -144,6 +147,8 @@ pub(crate) struct IndependentHandle {
     pub(crate) data: Dataset,
     /// The state of the partition that it knows ([`Partitioned::state_of`]).
     state: u64,
+    /// What it knows of later places, in a partition of another group.
+    known: KnownPlacements,
 }
 
 /// The state of a partitioned dataset in addition to that of its master.
@@ -182,9 +187,10 @@ pub(crate) struct Partitioned {
     commits: Vec<u64>,
     /// How often the state of the own netCDF-4 partitions has changed.
     changes: u64,
-    /// Whether chunks of netCDF-4 partitions were written whose places only their groups know
-    /// until the next commit.
-    has_uncommitted_chunks: bool,
+    /// For each partition, where elements are that came into being since the last commit.
+    shared_places: Vec<SharedPlacements>,
+    /// Whether elements of netCDF-4 partitions may have got places that only their groups know.
+    has_unshared_places: bool,
     pub(crate) infos: Vec<PartitionInfo>,
     /// Whether coordinate variables may have changed since they were copied to the partitions, as
     /// far as this rank knows.

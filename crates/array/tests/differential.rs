@@ -36,8 +36,6 @@ struct CaseState {
     model: Vec<Expected>,
     op: u64,
     netcdf4: bool,
-    /// Whether partitions have to be synced before they are accessed independently.
-    sync_first: bool,
 }
 
 /// The call that transfers data.
@@ -141,13 +139,6 @@ fn hash(op: u64, index: &[u64]) -> u64 {
 }
 
 impl CaseState {
-    /// Makes new elements in partitions of netCDF-4 known to ranks of other groups.
-    fn before(&self, data: &mut Dataset, call: TransferCall) -> Result<(), ArrayError> {
-        let alone =
-            matches!(call, TransferCall::Independent | TransferCall::NonblockingIndependent);
-        if alone && self.sync_first { data.sync() } else { Ok(()) }
-    }
-
     /// Draws the accesses of all ranks to a variable.
     fn draw_parts(&mut self, variable: usize, may_grow: bool) -> Vec<RankSlab> {
         let expected = &self.model[variable];
@@ -169,7 +160,6 @@ impl CaseState {
     fn put(&mut self, data: &mut Dataset) -> Result<(), ArrayError> {
         self.op += 1;
         let call = self.draw.pick(&CALLS);
-        self.before(data, call)?;
         let how_many = if matches!(call, TransferCall::Collective | TransferCall::Independent) {
             1
         } else {
@@ -250,7 +240,6 @@ impl CaseState {
     fn get(&mut self, data: &mut Dataset) -> Result<(), ArrayError> {
         self.op += 1;
         let call = self.draw.pick(&CALLS);
-        self.before(data, call)?;
         let how_many = if matches!(call, TransferCall::Collective | TransferCall::Independent) {
             1
         } else {
@@ -489,7 +478,6 @@ fn run(comm: &Arc<dyn Comm>, case: &Case) -> Result<Vec<Expected>, ArrayError> {
         model: Vec::new(),
         op: 0,
         netcdf4: case.netcdf4,
-        sync_first: case.netcdf4 && case.options.partitioning.enabled,
     };
     let mut data = create(comm, case, &mut state)?;
     state.log(|| format!("{:?}", data.header()));
@@ -752,8 +740,6 @@ enum PartitionPlace<'p> {
 /// Options for a partitioned dataset.
 fn partitioned(draw: &mut Draw, place: PartitionPlace<'_>) -> Options {
     let mut options = options(draw);
-    // Independent writes to filtered chunks of partitions only wait in memory.
-    options.chunk_cache = None;
     options.set("nc_partitioning_enabled", "1").unwrap();
     options.set("nc_probe", "disable").unwrap();
     options.set("nc_partition_min_ndims", draw.pick(&["0", "0", "1", "2"])).unwrap();

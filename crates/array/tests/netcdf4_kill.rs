@@ -19,7 +19,8 @@ use std::time::Duration;
 use killed_writer::{append_line, complete_lines, kill_after, open_log, start_writer, value};
 use striate_array::format::{ByteOrder, ChunkFilter, StorageLayout, StorageOptions};
 use striate_array::{
-    ArrayError, Dataset, Format, OpenMode, Options, Owner, Slab, Type, VariableId,
+    ArrayError, CompoundMember, Dataset, Elements, Format, OpenMode, Options, Owner, Slab, Type,
+    VariableId,
 };
 use striate_comm::{Comm, Threads};
 
@@ -39,24 +40,49 @@ const NAMES: [&str; 5] = ["grid", "plain", "filtered", "scattered", "packed_grid
 /// Variables of strings: in chunks, and in one piece.
 const WORDS: [&str; 2] = ["words", "words_in_place"];
 const WORDS_COUNT: u64 = 50;
+/// Variables of users' types: sequences in compressed chunks, compounds with a string in chunks and
+/// in one piece.
+const LISTS: &str = "lists";
+const RECORDS: [&str; 2] = ["records", "records_in_place"];
 
 fn word(file: u64, round: u64, number: u64) -> String {
     format!("{file} {round} {number}").repeat(1 + (number % 9) as usize)
 }
 
-/// Each word is one that was written. In chunks all are of the last sync or the one after it; in
-/// place they may be newer, and older only if no sync has acknowledged the round.
-fn check_words(words: &[String], file: u64, name: &str, acknowledged: Option<u64>) {
+fn list(file: u64, round: u64, number: u64) -> Vec<i32> {
+    (0..=number % 7).map(|at| value(file, round, number, at).into()).collect()
+}
+
+/// A number and a string.
+fn compounds(file: u64, round: u64, numbers: impl Iterator<Item = u64>) -> Elements {
+    let mut all = Elements::new();
+    for number in numbers {
+        let text = word(file, round, number);
+        all.push_fixed(&i64::from(value(file, round, number, 0)).to_ne_bytes());
+        all.push_string(text.as_bytes());
+    }
+    all
+}
+
+/// Each element is one that was written. In chunks all are of the last sync or the one after it; in
+/// place they may be newer, and older only if no sync has acknowledged the round. `due` is element
+/// `number` of a round.
+fn check_rounds<T: PartialEq + std::fmt::Debug>(
+    elements: &[T],
+    due: impl Fn(u64, u64) -> T,
+    name: &str,
+    acknowledged: Option<u64>,
+) {
     let Some(rows) = acknowledged else { return };
     let synced = rows / AT_A_TIME;
     let rounds = synced..=ROUNDS.min(synced + 1);
     let mut found = std::collections::BTreeSet::new();
-    for (number, found_word) in words.iter().enumerate() {
-        let due = |round: &u64| word(file, *round, number as u64) == *found_word;
-        let round = rounds.clone().find(due);
-        found.insert(round.unwrap_or_else(|| panic!("{name} {number}: {found_word}, {rows} rows")));
+    for (number, element) in elements.iter().enumerate() {
+        let round = rounds.clone().find(|&round| due(round, number as u64) == *element);
+        found.insert(round.unwrap_or_else(|| panic!("{name} {number}: {element:?}, {rows} rows")));
     }
-    assert!(name == WORDS[1] || found.len() == 1, "{name} is of several states: {found:?}");
+    let in_place = name.ends_with("in_place");
+    assert!(in_place || found.len() == 1, "{name} is of several states: {found:?}");
 }
 
 fn storage(chunks: &[u64], filters: &[ChunkFilter]) -> StorageOptions {
@@ -128,6 +154,21 @@ impl Netcdf4Writer {
         Ok(())
     }
 
+    /// The same for the variables of users' types.
+    fn put_user_types(&self, data: &mut Dataset, round: u64) -> Result<(), ArrayError> {
+        let (rank, ranks) = (self.comm.rank() as u64, self.comm.size() as u64);
+        let (start, end) = (WORDS_COUNT * rank / ranks, WORDS_COUNT * (rank + 1) / ranks);
+        let slab = Slab::new(&[start], &[end - start]);
+        let lists: Vec<Vec<i32>> =
+            (start..end).map(|number| list(self.file, round, number)).collect();
+        data.put_sequences_all(data.variable(LISTS)?, &slab, &lists)?;
+        for name in RECORDS {
+            let records = compounds(self.file, round, start..end);
+            data.put_elements_all(data.variable(name)?, &slab, &records)?;
+        }
+        Ok(())
+    }
+
     fn write(&mut self, path: &Path) -> Result<(), ArrayError> {
         let deflate = [ChunkFilter::Shuffle, ChunkFilter::Deflate(1)];
         let options = Options::default().with("nc_chunk_cache", "300")?;
@@ -149,9 +190,27 @@ impl Netcdf4Writer {
             let words = define.variable(name, Type::String, &[number])?;
             define.storage(words, StorageOptions { layout, ..StorageOptions::default() })?;
         }
+        let sequence = define.sequence("sequence", Type::Int)?;
+        let lists = define.variable(LISTS, sequence, &[number])?;
+        define.storage(lists, storage(&[20], &deflate))?;
+        let record = define.compound(
+            "record",
+            24,
+            &[
+                CompoundMember::new("number", 0, Type::Int64),
+                CompoundMember::new("text", 8, Type::String),
+            ],
+        )?;
+        for (name, layout) in
+            RECORDS.iter().zip([StorageLayout::Default, StorageLayout::Contiguous])
+        {
+            let records = define.variable(name, record, &[number])?;
+            define.storage(records, StorageOptions { layout, ..StorageOptions::default() })?;
+        }
         let mut data = define.end()?;
         self.put(&mut data, grid, 0..ROWS)?;
         self.put_words(&mut data, 0)?;
+        self.put_user_types(&mut data, 0)?;
         data.sync()?;
         append_line(&mut self.log, "0");
         for round in 0..ROUNDS {
@@ -160,6 +219,7 @@ impl Netcdf4Writer {
             self.put(&mut data, filtered, rows.clone())?;
             self.scatter(&mut data, scattered, rows.clone())?;
             self.put_words(&mut data, round + 1)?;
+            self.put_user_types(&mut data, round + 1)?;
             if round == 1 {
                 let mut define = data.redefine()?;
                 let packed = define.variable(NAMES[4], Type::Short, &[y, x])?;
@@ -211,7 +271,22 @@ fn check(path: &Path, file: u64) -> Option<u64> {
             let rows = data.shape(variable)[0];
             if WORDS.contains(&name.as_str()) {
                 let words = data.strings(variable, &Slab::all())?;
-                check_words(&words, file, &name, acknowledged);
+                let due = |round, number| word(file, round, number);
+                check_rounds(&words, due, &name, acknowledged);
+                continue;
+            }
+            if name == LISTS {
+                let lists: Vec<Vec<i32>> = data.sequences(variable, &Slab::all())?;
+                let due = |round, number| list(file, round, number);
+                check_rounds(&lists, due, &name, acknowledged);
+                continue;
+            }
+            if RECORDS.contains(&name.as_str()) {
+                let elements = |number| data.elements(variable, &Slab::element(&[number]));
+                let records: Vec<Elements> =
+                    (0..WORDS_COUNT).map(elements).collect::<Result<_, _>>()?;
+                let due = |round, number| compounds(file, round, number..number + 1);
+                check_rounds(&records, due, &name, acknowledged);
                 continue;
             }
             // Fixed variables are complete with the sync that follows their definition.
@@ -274,6 +349,11 @@ for line in sys.stdin:
             for number, found in enumerate(data[name].asstr()[...]):
                 due = [f"{file} {round} {number}" * (1 + number % 9) for round in range(5)]
                 assert found in due, (path, name, number, found)
+        for name in ["records", "records_in_place"]:
+            for number, found in enumerate(data[name][...]):
+                due = [f"{file} {round} {number}" * (1 + number % 9) for round in range(5)]
+                assert found["text"].decode() in due, (path, name, number, found)
+        assert all(len(found) == number % 7 + 1 for number, found in enumerate(data["lists"][...])), path
 "#;
     use std::io::Write;
     let python = std::env::var_os("STRIATE_PYTHON").map_or_else(|| "python3".into(), PathBuf::from);

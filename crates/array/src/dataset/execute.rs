@@ -104,6 +104,7 @@ impl Dataset {
             self.put_divided(&divided, &queues)?;
         }
         self.set_records(records);
+        self.share_places()?;
         // All data is written: the headers may count the records.
         self.state_records()?;
         let in_range = self

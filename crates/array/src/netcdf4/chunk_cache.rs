@@ -53,6 +53,15 @@ impl ChunkCache {
         self.chunks.insert(key, CachedChunk { bytes, used: self.clock });
     }
 
+    /// Forgets all chunks of a variable.
+    pub(super) fn remove_variable(&mut self, variable: usize) {
+        let keys: Vec<ChunkKey> =
+            self.chunks.keys().filter(|key| key.0 == variable).cloned().collect();
+        for key in &keys {
+            self.remove(key);
+        }
+    }
+
     /// Forgets a chunk that was written.
     pub(super) fn remove(&mut self, key: &ChunkKey) {
         if let Some(chunk) = self.chunks.remove(key) {
@@ -79,5 +88,8 @@ mod tests {
         cache.remove(&(0, vec![0]));
         assert!(cache.get(&(0, vec![0])).is_none());
         assert_eq!(cache.bytes, 60);
+        cache.insert((2, vec![5]), vec![0; 40]);
+        cache.remove_variable(0);
+        assert_eq!(cache.bytes, 40);
     }
 }

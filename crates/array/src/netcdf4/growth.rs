@@ -8,7 +8,7 @@ use striate_file::Memory;
 
 use super::{Netcdf4State, hdf5_error};
 use crate::access::Access;
-use crate::file_state::{Durability, FileState};
+use crate::file_state::FileState;
 use crate::fill::Pattern;
 use crate::partition::Hyperslab;
 use crate::slab::placement_of;
@@ -40,11 +40,8 @@ impl Dataset {
             self.settle()?;
         }
         self.grow_lengths(&[(dimension.0, len.max(now))])?;
-        if grows && self.partitioned.is_some() {
-            // Ranks that write to partitions of other groups see the new elements there.
-            self.commit_partitioned(Durability::Buffered)?;
-        }
-        Ok(())
+        // Ranks that write to partitions of other groups know the new elements there.
+        self.share_places()
     }
 
     /// Sets the lengths of unlimited dimensions, which are the same on all ranks, in all files.

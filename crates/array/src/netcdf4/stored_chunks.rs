@@ -156,7 +156,7 @@ impl Netcdf4State {
         fill.repeat(count)
     }
 
-    fn stored_chunk(&self, key: &ChunkKey) -> Option<StoredChunk> {
+    pub(super) fn stored_chunk(&self, key: &ChunkKey) -> Option<StoredChunk> {
         self.chunks(key.0).and_then(|chunks| chunks.chunk(&key.1))
     }
 }

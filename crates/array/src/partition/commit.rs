@@ -209,7 +209,7 @@ impl Partitioned {
     /// Notes which partitions have a new state, of which other ranks can read now.
     fn committed(&mut self, decided: &[u8]) {
         self.changes += 1;
-        self.has_uncommitted_chunks = false;
+        self.places_are_committed();
         for one in decided.as_chunks().0.iter().filter_map(DecidedCommit::decode) {
             if let Some(commits) = self.commits.get_mut(one.partition as usize) {
                 *commits += 1;
@@ -233,7 +233,7 @@ impl Partitioned {
         if new.is_empty() {
             return Ok(());
         }
-        self.changes += 1;
+        self.places_have_changed();
         self.stale_coordinates = true;
         for &(id, len) in &new {
             self.logical.dimensions[id as usize].len = len;
@@ -242,17 +242,26 @@ impl Partitioned {
         let jobs = own.iter_mut().map(|part| (part, ())).collect();
         for_each_partition(jobs, |part, ()| {
             let state: &mut FileState = &mut part.data.state;
-            let in_partition = |&(id, len): &(u32, u64)| {
-                let whole = &logical.dimensions[id as usize];
-                let path = logical.path(whole.group, &whole.name);
-                let mut all = state.header.dimensions.iter();
-                let at = all.position(|it| state.header.path(it.group, &it.name) == path)?;
-                Some((at as u32, len))
-            };
-            let own: Vec<(u32, u64)> = new.iter().filter_map(in_partition).collect();
+            let own = lengths_in(&state.header, logical, &new);
             state.grow_to(&own)
         })
     }
+}
+
+/// Lengths of dimensions of the dataset, as dimensions of a partition that has them.
+pub(super) fn lengths_in(
+    partition: &Header,
+    logical: &Header,
+    lengths: &[(u32, u64)],
+) -> Vec<(u32, u64)> {
+    let in_partition = |&(id, len): &(u32, u64)| {
+        let whole = &logical.dimensions[id as usize];
+        let path = logical.path(whole.group, &whole.name);
+        let mut all = partition.dimensions.iter();
+        let at = all.position(|it| partition.path(it.group, &it.name) == path)?;
+        Some((at as u32, len))
+    };
+    lengths.iter().filter_map(in_partition).collect()
 }
 
 #[cfg(test)]

@@ -187,11 +187,13 @@ fn create_files(
         decided: Vec::new(),
         commits: Vec::new(),
         changes: 0,
-        has_uncommitted_chunks: false,
+        shared_places: Vec::new(),
+        has_unshared_places: false,
         infos: Vec::new(),
         costs: PartitionStats::default(),
     };
     partitioned.commits = vec![0; partitioned.files.len()];
+    partitioned.places_are_committed();
     // The master lists the partitions before they are created, so that they can be found after a
     // kill.
     let created = if state.header.format.is_hdf5() {

@@ -250,8 +250,7 @@ impl Partitioned {
     pub(super) fn chunks_were_written(&mut self) {
         let is_indexed = |it: &Variable| !it.storage.filters.is_empty();
         if self.logical.variables.iter().any(is_indexed) {
-            self.changes += 1;
-            self.has_uncommitted_chunks = true;
+            self.places_have_changed();
         }
     }
 }

@@ -6,8 +6,8 @@
 //!
 //! Where the elements of a netCDF-4 partition are, the file says as of the last commit, and its
 //! group knows since then. A handle of a partition of the own group has what the group knows; one
-//! of another partition is opened again after each commit, and refuses elements that came into
-//! being since.
+//! of another partition is opened again after each commit, and learns of elements that came into
+//! being since ([`super::shared_placements`]).
 
 use std::ops::Range;
 
@@ -20,6 +20,7 @@ use super::open::read_netcdf4;
 use super::partition_io::PartitionPiece;
 use super::piece_bytes::{len, pack, pieces_to_read, pieces_to_write, unpack};
 use super::request::{MappedRequest, RequestQueue};
+use super::shared_placements::KnownPlacements;
 use super::subfiles;
 use super::{IndependentHandle, Partitioned};
 use crate::access::{Access, IoMode};
@@ -88,7 +89,7 @@ impl Dataset {
                     .collect();
                 for piece in &pieces {
                     handle.check_extent(k, piece)?;
-                    if partitioned.has_uncommitted_chunks && !is_own {
+                    if partitioned.has_unshared_places && !is_own {
                         handle.check_committed(k, piece.variable)?;
                     }
                 }
@@ -107,19 +108,23 @@ impl Dataset {
         let options = Options { hints: unsieved(hints), ..self.options.clone() };
         let Some(partitioned) = self.partitioned.as_deref_mut() else { return Ok(()) };
         let state = partitioned.state_of(k);
-        if partitioned.independent.get(&k).is_some_and(|handle| handle.state == state) {
-            return Ok(());
+        if partitioned.independent.get(&k).is_none_or(|handle| handle.state != state) {
+            let data = partitioned.open_independent(k, mode, &options)?;
+            let handle = IndependentHandle { data, state, known: KnownPlacements::default() };
+            if let Some(old) = partitioned.independent.insert(k, handle) {
+                old.data.state.file.close()?;
+            }
         }
-        let data = partitioned.open_independent(k, mode, &options)?;
-        if let Some(old) = partitioned.independent.insert(k, IndependentHandle { data, state }) {
-            old.data.state.file.close()?;
+        // After a call that has failed, not all ranks may know the places that it gave.
+        if !partitioned.is_own(k) && !partitioned.has_unshared_places {
+            partitioned.update_handle(k);
         }
         Ok(())
     }
 }
 
 impl IndependentHandle {
-    /// An error if a piece has elements that came into being after the last commit.
+    /// An error if a piece has elements that came into being with a call that has failed.
     fn check_extent<B>(&self, k: usize, piece: &PartitionPiece<B>) -> Result<(), ArrayError> {
         let header = &self.data.state.header;
         if !header.format.is_hdf5() {
@@ -144,8 +149,8 @@ impl IndependentHandle {
             call: "independent access",
             variable: self.data.state.header.variables[variable].name.clone(),
             reason: format!(
-                "it was written to partition {k}, of another group of ranks, after the last sync: \
-                 call sync first, or a collective form"
+                "where it is in partition {k}, of another group of ranks, is not known since a \
+                 collective call failed: call sync first, or a collective form"
             ),
         }
     }
@@ -216,8 +221,17 @@ impl Partitioned {
             // A writer has completed all commits.
             let decided = if mode.is_writable() { &[][..] } else { &self.decided };
             let superblock = complete_commit(&mut file, decided, k, false)?;
-            let state = read_netcdf4(file, &path, options, mode, superblock.as_ref())?;
-            self.arranged(k, state, mode.is_writable())?
+            let mut state = read_netcdf4(file, &path, options, mode, superblock.as_ref())?;
+            if mode.is_writable()
+                && let Some(netcdf4) = &mut state.netcdf4
+            {
+                netcdf4.share_with_writers();
+            }
+            // They may be longer now than they were at the last commit.
+            let mut logical = self.logical.clone();
+            let unlimited = logical.dimensions.iter_mut().filter(|it| it.is_unlimited());
+            unlimited.for_each(|dimension| dimension.len = 0);
+            self.arranged(k, &logical, state, mode.is_writable())?
         };
         Ok(Dataset::new(state, options.clone()))
     }

@@ -85,13 +85,15 @@ pub(crate) fn open(mut state: FileState, options: &Options) -> Result<Dataset, A
         decided: DecidedCommit::all_of(&state.header),
         commits: Vec::new(),
         changes: 0,
-        has_uncommitted_chunks: false,
+        shared_places: Vec::new(),
+        has_unshared_places: false,
         infos: Vec::new(),
         master_references: Vec::new(),
         stale_coordinates: false,
         costs: PartitionStats::default(),
     };
     partitioned.commits = vec![0; partitioned.files.len()];
+    partitioned.places_are_committed();
     partitioned.update_derived();
     let problems = partitioned.open_own(&state, &options);
     partitioned.share_problems(comm.as_ref(), &problems)?;
@@ -210,21 +212,23 @@ impl Partitioned {
         let superblock = commit::complete_commit(&mut file, &self.decided, k, is_writable)?;
         let state = read_netcdf4(file, path, options, master.mode, superblock.as_ref())?;
         let comm = Arc::clone(&state.comm);
-        let arranged = self.arranged(k, state, is_writable);
+        let arranged = self.arranged(k, &self.logical, state, is_writable);
         Ok(Dataset::new(agree_among(comm.as_ref(), arranged)?, options.clone()))
     }
 
     /// An opened netCDF-4 partition, with its variables in the order in which requests count them.
+    /// Its unlimited dimensions must be as long as those in `logical` at least.
     pub(super) fn arranged(
         &self,
         k: usize,
+        logical: &Header,
         mut state: FileState,
         is_writable: bool,
     ) -> Result<FileState, ArrayError> {
         let file = state.path.display().to_string();
         let fault = |reason: String| Err(ArrayError::Partition { file: file.clone(), reason });
         let identity = self.table.identity_of(k, None);
-        let expected = headers::partition(&self.logical, &self.scheme, k, &identity)?;
+        let expected = headers::partition(logical, &self.scheme, k, &identity)?;
         if let Err(reason) = self.check_identity(k, &state.header) {
             return fault(reason);
         }

@@ -241,11 +241,14 @@ fn independent_writes_to_any_partition_are_read() {
         data.put_all(packed, &Slab::element(&[11 - rank, rank]), &[78])?;
         data.get_all(packed, &Slab::element(&[(rank + 1) % size, (rank + 1) % size]), &mut found)?;
         assert_eq!(found, [77]);
-        // Chunks that were written since the last sync are known to their group only.
-        let foreign = if rank < 2 { 11 } else { 0 };
-        let refused = data.get(packed, &Slab::element(&[foreign, 0]), &mut found);
-        let text = refused.unwrap_err().to_string();
-        assert!(text.contains("call sync first"), "{text}");
+        // Chunks that were written since the last sync are known to all.
+        comm.barrier()?;
+        for of in 0..size {
+            data.get(packed, &Slab::element(&[11 - of, of]), &mut found)?;
+            assert_eq!(found, [78]);
+            data.get(packed, &Slab::element(&[of, of]), &mut found)?;
+            assert_eq!(found, [77]);
+        }
         data.close()
     });
 }
@@ -491,6 +494,86 @@ fn independent_writes_beyond_the_cache() {
             let due = (0..ROWS * COLUMNS)
                 .map(|at| (5_000_000 + at / COLUMNS * 1000 + at % COLUMNS) as i32);
             assert!(found.into_iter().eq(due));
+            data.close()
+        });
+    }
+}
+
+/// Ranks access partitions of all groups by themselves between collective writes that add elements
+/// and move chunks, without a sync: they see what was written, and write to what is new.
+#[test]
+fn all_ranks_know_what_collective_writes_have_placed() {
+    const WIDTH: u64 = 23;
+    for (count, parts) in [(2, 2), (4, 2), (3, 5), (4, 3)] {
+        let (_directory, path) = temporary_dataset();
+        ranks(count, |comm| {
+            let (rank, size) = (comm.rank() as u64, comm.size() as u64);
+            let mut define = Dataset::create(&comm, &path, Format::Netcdf4, &divided(parts))?;
+            let time = define.unlimited("time")?;
+            let x = define.dimension("x", WIDTH)?;
+            // Two that grow in turn, so that chunks of one are not at equal distances.
+            let boxed = [define.variable("a", Type::Int, &[time, x])?, {
+                let b = define.variable("b", Type::Int, &[time, x])?;
+                define.storage(b, chunks(&[1, 3], &[], ByteOrder::Big))?;
+                b
+            }];
+            let packed = define.variable("packed", Type::Int, &[x, time])?;
+            define.storage(packed, chunks(&[4, 3], &PACKED, ByteOrder::Little))?;
+            let mut data = define.end()?;
+            let at = |round: u64, row: u64, x: u64| (round * 10_000 + row * 100 + x) as i32;
+            for round in 0..80_u64 {
+                // Each round adds a row, and writes the one before again.
+                let rows = round.saturating_sub(1)..round + 1;
+                for variable in boxed {
+                    let row = if round == 40 { rows.start } else { round };
+                    let (start, end) = (WIDTH * rank / size, WIDTH * (rank + 1) / size);
+                    let values: Vec<i32> = (start..end).map(|x| at(round, row, x)).collect();
+                    data.put_all(variable, &Slab::new(&[row, start], &[1, end - start]), &values)?;
+                }
+                let (start, end) = (WIDTH * rank / size, WIDTH * (rank + 1) / size);
+                let slab = Slab::new(&[start, rows.start], &[end - start, rows.end - rows.start]);
+                let values: Vec<i32> = (start..end)
+                    .flat_map(|x| rows.clone().map(move |row| at(round, row, x)))
+                    .collect();
+                data.put_all(packed, &slab, &values)?;
+                comm.barrier()?;
+                // The rank's turn to look; others have handles of several rounds before.
+                if (round + rank) % 3 == 0 {
+                    let mut found = vec![0; WIDTH as usize];
+                    if round != 40 {
+                        data.get(boxed[1], &Slab::new(&[round, 0], &[1, WIDTH]), &mut found)?;
+                        assert!((0..).zip(&found).all(|(x, it)| *it == at(round, round, x)));
+                    }
+                    for row in rows.clone() {
+                        data.get(packed, &Slab::new(&[0, row], &[WIDTH, 1]), &mut found)?;
+                        assert!((0..).zip(&found).all(|(x, it)| *it == at(round, row, x)));
+                    }
+                }
+                comm.barrier()?;
+                // New elements are written by a rank of any group, and read by the next one.
+                if round != 40 {
+                    let x = (round * 7 + 11 * rank) % WIDTH;
+                    let x_of_next = (round * 7 + 11 * ((rank + 1) % size)) % WIDTH;
+                    data.put(boxed[0], &Slab::element(&[round, x]), &[-5])?;
+                    comm.barrier()?;
+                    let mut found = [0];
+                    data.get(boxed[0], &Slab::element(&[round, x_of_next]), &mut found)?;
+                    assert_eq!(found, [-5], "{round}");
+                    data.put(packed, &Slab::element(&[x, round]), &[-6])?;
+                    data.get(packed, &Slab::element(&[x, round]), &mut found)?;
+                    assert_eq!(found, [-6], "{round}");
+                }
+                if round == 55 {
+                    data.sync()?;
+                }
+            }
+            // Growth without data, too.
+            data.grow_dimension(time, 100)?;
+            data.put(boxed[0], &Slab::element(&[99, (rank * 9) % WIDTH]), &[12])?;
+            comm.barrier()?;
+            let mut found = [0];
+            data.get(boxed[0], &Slab::element(&[99, ((rank + 1) % size * 9) % WIDTH]), &mut found)?;
+            assert_eq!(found, [12]);
             data.close()
         });
     }

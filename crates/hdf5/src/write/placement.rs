@@ -284,6 +284,20 @@ impl Chunks {
         self.table.insert(place.to_vec(), stored)
     }
 
+    /// Sets the boxes, which hold all chunks. Boxes of another number of dimensions are left out.
+    pub(crate) fn set_boxes(&mut self, boxes: &[ChunkBox]) {
+        let rank = self.shape.len();
+        let fits = |one: &&ChunkBox| one.origin.len() == rank && one.shape.len() == rank;
+        self.table.clear();
+        self.boxes = boxes.iter().filter(fits).cloned().collect();
+        for one in &self.boxes {
+            let ends = one.origin.iter().zip(&one.shape);
+            for (covered, (origin, len)) in self.covered.iter_mut().zip(ends) {
+                *covered = (*covered).max(origin.saturating_add(*len));
+            }
+        }
+    }
+
     /// Gives chunks of an array of these sizes a place, if all of them are computed. Others get one
     /// when they are written.
     pub(crate) fn cover(&mut self, sizes: &[u64], space: &mut Space, ahead: u64) -> Result<()> {

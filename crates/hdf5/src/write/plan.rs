@@ -11,7 +11,7 @@ use super::arenas::Arenas;
 use super::chunk_tree::StoredChunk;
 use super::free_list::FreeList;
 use super::netcdf::{self, FileDefinition, Storage, VariableDefinition};
-use super::placement::{Chunks, Placement};
+use super::placement::{ChunkBox, Chunks, Placement};
 use super::released_space::ReleasedSpace;
 use super::space::{DataAlignment, Space};
 use super::superblock::{SUPERBLOCK_SIZE, superblock};
@@ -43,6 +43,8 @@ pub struct FilePlan {
     released: ReleasedSpace,
     /// Whether the file is not yet in the state of the plan.
     changed: bool,
+    /// Chunks that have got a place, if somebody wants to know ([`FilePlan::logged_chunks`]).
+    chunk_log: Option<Vec<(usize, Vec<u64>)>>,
 }
 
 /// Space for all metadata.
@@ -97,6 +99,7 @@ impl FilePlan {
             spare: Vec::new(),
             released: ReleasedSpace::new(0),
             changed: true,
+            chunk_log: None,
         };
         plan.place()?;
         let (image, _) = netcdf::build(&plan.definition, &plan.placements)?;
@@ -125,8 +128,17 @@ impl FilePlan {
         let space = Space::new(end.0, options.alignment);
         let (live, spare) = (Vec::new(), Vec::new());
         let (released, changed) = (ReleasedSpace::new(end.0), false);
-        let mut plan =
-            Self { definition, options, placements, space, live, spare, released, changed };
+        let mut plan = Self {
+            definition,
+            options,
+            placements,
+            space,
+            live,
+            spare,
+            released,
+            changed,
+            chunk_log: None,
+        };
         plan.place()?;
         Ok(plan)
     }
@@ -138,7 +150,8 @@ impl FilePlan {
         let space = Space::new(end.0, options.alignment);
         let (live, spare) = (Vec::new(), Vec::new());
         let (released, changed) = (ReleasedSpace::new(end.0), false);
-        Self { definition, options, placements, space, live, spare, released, changed }
+        let chunk_log = None;
+        Self { definition, options, placements, space, live, spare, released, changed, chunk_log }
     }
 
     /// The definitions.
@@ -315,6 +328,7 @@ impl FilePlan {
         let address = Address(self.space.data(chunks.chunk_bytes())?);
         let size = chunks.chunk_bytes() as u32;
         chunks.set(place, StoredChunk { address, size, filter_mask: 0 });
+        self.log_chunk(variable, place);
         self.changed = true;
         Ok(address)
     }
@@ -328,6 +342,47 @@ impl FilePlan {
             self.released.release(old, self.space.free());
         }
         self.released.new_chunk(stored.address);
+        self.log_chunk(variable, place);
+    }
+
+    fn log_chunk(&mut self, variable: usize, place: &[u64]) {
+        if let Some(log) = &mut self.chunk_log {
+            log.push((variable, place.to_vec()));
+        }
+    }
+
+    /// The chunks that have got another place, or one at all, since the last call, except for those
+    /// in boxes: their variables and places in the grid. The first call begins to note them.
+    pub fn logged_chunks(&mut self) -> Vec<(usize, Vec<u64>)> {
+        self.chunk_log.replace(Vec::new()).unwrap_or_default()
+    }
+
+    /// Somebody else, who writes this file, has placed a chunk: it is read from there from now on.
+    /// No commit may follow.
+    pub fn learn_chunk(&mut self, variable: usize, place: &[u64], stored: StoredChunk) {
+        if let Some(Placement::Chunked(chunks)) = self.placements.get_mut(variable)
+            && chunks.shape().len() == place.len()
+        {
+            chunks.set(place, stored);
+        }
+    }
+
+    /// Somebody else, who writes this file, has all chunks of a variable in these boxes. No commit
+    /// may follow.
+    pub fn learn_boxes(&mut self, variable: usize, boxes: &[ChunkBox]) {
+        if let Some(Placement::Chunked(chunks)) = self.placements.get_mut(variable) {
+            chunks.set_boxes(boxes);
+        }
+    }
+
+    /// Somebody else, who writes this file, has made an unlimited dimension longer; where the new
+    /// chunks are is learned apart. No commit may follow.
+    pub fn learn_length(&mut self, dimension: usize, length: u64) {
+        if let Some(known) = self.definition.dimensions.get_mut(dimension)
+            && known.unlimited
+        {
+            known.length = known.length.max(length);
+        }
     }
 
     /// What brings the file into the state of this plan. [`FilePlan::committed`] must follow when

@@ -149,7 +149,9 @@ impl Dataset {
                     if !is_changed {
                         scatter(&mut access.memory, &slab, &kept)?;
                     }
-                    netcdf4.cache.insert(key.clone(), kept);
+                    if netcdf4.keeps_chunks(variable) {
+                        netcdf4.cache.insert(key.clone(), kept);
+                    }
                     if !is_changed {
                         continue;
                     }
