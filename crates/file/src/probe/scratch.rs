@@ -149,7 +149,8 @@ pub(super) fn sweep(target: &StorageTarget) -> Result<(), FileError> {
                 }
             }
         }
-        Location::Path(_) => {}
+        // Objects are read only: no probe has left one.
+        Location::Path(_) | Location::Object(_) => {}
     }
     Ok(())
 }
