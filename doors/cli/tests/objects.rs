@@ -1,5 +1,5 @@
-//! Objects of an S3 server in the commands: copied in both directions, listed, described, removed, and read as
-//! datasets.
+//! Objects of an S3 server in the commands: copied in both directions, listed, described, removed,
+//! and read as datasets.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![cfg(feature = "peers")]
 
