@@ -1,4 +1,5 @@
-//! [`publish`]: ranks upload a file to an object store together, so that the object appears at once.
+//! [`publish`]: ranks upload a file to an object store together, so that the object appears at
+//! once.
 //!
 //! The parts are dealt to the ranks in turn, and each rank has several under way. Rank 0 begins the
 //! upload and completes it with the receipts of all parts. If a rank fails, the upload is aborted,

@@ -1,10 +1,11 @@
-//! [`Coherent`]: the contract of [`Store`] on file systems whose clients see each other's writes late.
+//! [`Coherent`]: the contract of [`Store`] on file systems whose clients see each other's writes
+//! late.
 //!
 //! On NFS and its like, a write is seen by other nodes when it was synchronised, and a read returns
-//! what the node knew, unless it asks again. Here a write request is synchronised before it returns,
-//! and a read request asks first. So collective calls, locks and the reading back of windows mean
-//! the same as on other file systems, whichever rank carries them out. It costs a round trip or two
-//! for each request; collective calls make few and large ones.
+//! what the node knew, unless it asks again. Here a write request is synchronised before it
+//! returns, and a read request asks first. So collective calls, locks and the reading back of
+//! windows mean the same as on other file systems, whichever rank carries them out. It costs a
+//! round trip or two for each request; collective calls make few and large ones.
 
 use std::ops::Range;
 

@@ -1,4 +1,5 @@
-//! Object stores that speak S3's protocol: objects that are read by ranges and published as a whole.
+//! Object stores that speak S3's protocol: objects that are read by ranges and published as a
+//! whole.
 //!
 //! [`S3Object`] is the store of a URL `s3://bucket/key`, for reading. An object cannot be written
 //! in place; [`S3Upload`] publishes one in parts, from one or several processes. [`S3Bucket`] lists
@@ -28,7 +29,7 @@ mod upload;
 mod absent;
 
 #[cfg(not(feature = "s3"))]
-pub use absent::{S3Bucket, S3Object, S3Upload};
+pub use absent::{AbsentBucket as S3Bucket, AbsentObject as S3Object, AbsentUpload as S3Upload};
 #[cfg(feature = "s3")]
 pub use bucket::S3Bucket;
 pub use error::S3Error;
@@ -52,7 +53,8 @@ pub struct ObjectInfo {
     pub etag: Option<String>,
 }
 
-/// An upload that was begun and is neither complete nor aborted: somebody works on it, or was killed.
+/// An upload that was begun and is neither complete nor aborted: somebody works on it, or was
+/// killed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnfinishedUpload {
     /// The key that the object would have.

@@ -20,7 +20,7 @@ fn bucket_with(
     Arc::new(S3Bucket::new(name, &server.variables_with(id, secret), patience).unwrap())
 }
 
-fn bucket(server: &Moto) -> Arc<S3Bucket> {
+fn tests_bucket(server: &Moto) -> Arc<S3Bucket> {
     bucket_with(server, "tests", (&server.id, &server.secret), Duration::from_secs(30))
 }
 
@@ -47,7 +47,7 @@ fn text(error: &StoreError) -> String {
 #[test]
 fn objects_come_back_as_they_were_published() {
     let server = Moto::start(0);
-    let bucket = bucket(&server);
+    let bucket = tests_bucket(&server);
     for len in [0, 1, BLOCK - 1, BLOCK, 3 * BLOCK + 7, (5 << 20) + 1, 17 << 20] {
         let (key, all) = (format!("dir/{len} bytes"), content(len));
         publish(&bucket, &key, &all);
@@ -78,7 +78,7 @@ fn objects_come_back_as_they_were_published() {
 #[test]
 fn mistakes_have_clear_errors() {
     let server = Moto::start(0);
-    let bucket = bucket(&server);
+    let bucket = tests_bucket(&server);
     let error = S3Object::open_in(&bucket, "missing").unwrap_err();
     assert!(text(&error).contains("no object with this key"), "{error}");
     let short = Duration::from_secs(10);
@@ -121,7 +121,7 @@ fn mistakes_have_clear_errors() {
 #[test]
 fn an_upload_appears_at_once_or_not_at_all() {
     let server = Moto::start(0);
-    let bucket = bucket(&server);
+    let bucket = tests_bucket(&server);
     publish(&bucket, "key", b"before");
     let all = content(12 << 20);
     let parts = UploadParts::new(12 << 20, 5 << 20);
@@ -205,7 +205,7 @@ fn a_killed_server_is_an_error_within_the_limit() {
     drop(upload);
     drop(server);
     let server = Moto::start(port);
-    let bucket = bucket(&server);
+    let bucket = tests_bucket(&server);
     assert_eq!(bucket.head("new").unwrap_err().kind(), ErrorKind::NotFound);
     publish(&bucket, "new", b"content");
     assert_eq!(bucket.head("new").unwrap().len, 7);

@@ -24,7 +24,8 @@ use crate::{File, FileError, Hints, Mode, View, striping};
 
 impl File {
     /// Opens the file at `path` on all ranks: a path, the URL of a file on I/O servers
-    /// (`striate://host:port/name`), or, for reading, that of an object (`s3://bucket/key`). Collective; the hints of rank 0 are used.
+    /// (`striate://host:port/name`), or, for reading, that of an object (`s3://bucket/key`).
+    /// Collective; the hints of rank 0 are used.
     pub fn open(
         comm: &Arc<dyn Comm>,
         path: impl AsRef<Path>,

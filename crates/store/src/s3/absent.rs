@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::{ObjectInfo, PartReceipt, S3Error, S3Url, UnfinishedUpload, UploadParts};
 use crate::error::{Cause, Operation, StoreError};
@@ -18,20 +19,24 @@ enum Never {}
 
 /// A bucket, in programs that have object stores.
 #[derive(Debug)]
-pub struct S3Bucket(Never);
+pub struct AbsentBucket(Never);
 
 /// An object, in programs that have object stores.
 #[derive(Debug)]
-pub struct S3Object(Never);
+pub struct AbsentObject(Never);
 
 /// An upload, in programs that have object stores.
 #[derive(Debug)]
-pub struct S3Upload(Never);
+pub struct AbsentUpload(Never);
 
-#[expect(missing_docs, clippy::unused_self, reason = "as in programs that have object stores")]
-impl S3Bucket {
+#[expect(missing_docs, reason = "as in programs that have object stores")]
+impl AbsentBucket {
     pub fn shared(url: &S3Url) -> Result<Arc<Self>, StoreError> {
         absent(Operation::Open, url)
+    }
+
+    pub fn new(name: &str, _: &[(String, String)], _: Duration) -> Result<Self, StoreError> {
+        absent(Operation::Open, &S3Url { bucket: name.to_owned(), key: String::new() })
     }
 
     pub fn endpoint(&self) -> &str {
@@ -60,9 +65,22 @@ impl S3Bucket {
 }
 
 #[expect(missing_docs, reason = "as in programs that have object stores")]
-impl S3Upload {
+impl AbsentUpload {
     pub fn begin(url: &S3Url, _: UploadParts) -> Result<Self, StoreError> {
         absent(Operation::Open, url)
+    }
+
+    pub fn begin_in(bucket: &AbsentBucket, _: &str, _: UploadParts) -> Result<Self, StoreError> {
+        match bucket.0 {}
+    }
+
+    pub fn join_in(
+        bucket: &AbsentBucket,
+        _: &str,
+        _: UploadParts,
+        _: &str,
+    ) -> Result<Self, StoreError> {
+        match bucket.0 {}
     }
 
     pub fn join(url: &S3Url, _: UploadParts, _: &str) -> Result<Self, StoreError> {
@@ -99,9 +117,13 @@ impl S3Upload {
 }
 
 #[expect(missing_docs, reason = "as in programs that have object stores")]
-impl S3Object {
+impl AbsentObject {
     pub fn open(url: &S3Url) -> Result<Self, StoreError> {
         absent(Operation::Open, url)
+    }
+
+    pub fn open_in(bucket: &AbsentBucket, _: &str) -> Result<Self, StoreError> {
+        match bucket.0 {}
     }
 
     pub fn version(&self) -> Option<&str> {
@@ -113,7 +135,7 @@ impl S3Object {
     }
 }
 
-impl Store for S3Object {
+impl Store for AbsentObject {
     fn capabilities(&self) -> Capabilities {
         match self.0 {}
     }

@@ -170,8 +170,8 @@ impl S3Bucket {
         found
     }
 
-    /// Whether an error is due to the bucket. The library does not say so, and a server says it only
-    /// where it answers with a text.
+    /// Whether an error is due to the bucket. The library does not say so, and a server says it
+    /// only where it answers with a text.
     pub(super) async fn missing(&self, error: S3Error) -> S3Error {
         if !matches!(error, S3Error::NoKey | S3Error::Failed(_)) {
             return error;
@@ -185,7 +185,8 @@ impl S3Bucket {
         }
     }
 
-    /// A request to the bucket that the library does not know: the status and the text of the reply.
+    /// A request to the bucket that the library does not know: the status and the text of the
+    /// reply.
     async fn plain_request(
         &self,
         method: http::Method,

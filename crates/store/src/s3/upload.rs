@@ -1,8 +1,8 @@
 //! [`S3Upload`]: the publication of an object, in parts that arrive in any order.
 //!
-//! Until it is completed, nothing is seen under the key, and what was there stays. Several processes
-//! may upload parts: one begins, the others join by the upload's id, and one completes it with the
-//! receipts of all parts. An object of one part is stored by one request instead.
+//! Until it is completed, nothing is seen under the key, and what was there stays. Several
+//! processes may upload parts: one begins, the others join by the upload's id, and one completes it
+//! with the receipts of all parts. An object of one part is stored by one request instead.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

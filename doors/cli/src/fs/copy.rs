@@ -4,8 +4,8 @@
 //! is copied. Chunks of one large file and of many small ones are alike; a thread that finds none
 //! opens the next file. The thread that writes the last chunk of a file gives the file its name
 //! ([`UnfinishedFile`]). After a failure nothing new is begun, and what is unfinished is removed;
-//! what cannot be removed is named ([`UnfinishedCopies`]). Objects are uploaded in parts, and appear
-//! with the last one.
+//! what cannot be removed is named ([`UnfinishedCopies`]). Objects are uploaded in parts, and
+//! appear with the last one.
 
 mod location;
 mod plan;

@@ -1,5 +1,5 @@
-//! Objects of S3 servers in the commands of `striate fs`: listed like files, described, removed; and
-//! uploads that were interrupted.
+//! Objects of S3 servers in the commands of `striate fs`: listed like files, described, removed;
+//! and uploads that were interrupted.
 
 use std::fmt;
 use std::fmt::Write as _;
