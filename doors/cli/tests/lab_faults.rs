@@ -375,6 +375,7 @@ fn a_job_goes_on_whatever_happens_to_its_servers() {
     let mut dice = Dice(11);
     let (mut syncs, mut longest) = (0, 0);
     for round in 0..rounds(FAULTS.len() as u64) {
+        let begin = Instant::now();
         let fault = FAULTS[(round % FAULTS.len() as u64) as usize];
         let server = FIRST_SERVER + dice.below(SERVERS as u64) as usize;
         let pause = Duration::from_millis(match fault {
@@ -425,6 +426,12 @@ fn a_job_goes_on_whatever_happens_to_its_servers() {
         site.striate(&["fs", "cp", &url, back.to_str().unwrap()]);
         check(&log, seed, lives, &fs::read(&back).unwrap(), &what);
         site.striate(&["fs", "rm", &url]);
+        println!(
+            "{what}: {} writes, {:?}, longest {:?} ms",
+            log.writes,
+            begin.elapsed(),
+            log.longest_ms
+        );
         syncs += log.synced;
         longest = longest.max(log.longest_ms.unwrap_or(0));
     }
