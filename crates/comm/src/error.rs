@@ -15,6 +15,13 @@ pub enum CommError {
         reason: String,
     },
 
+    /// A node cannot be reached any more: its link is cut, or it is down.
+    #[error("node {node} is lost: it cannot be reached any more")]
+    NodeLost {
+        /// Its name.
+        node: String,
+    },
+
     /// A rank that does not exist.
     #[error("there is no rank {rank}: the communicator has {size}")]
     NoSuchRank {

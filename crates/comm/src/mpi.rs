@@ -16,6 +16,9 @@
 //! it in a collective, leaves them waiting, as in every MPI program. [`Comm::health`] never reports
 //! an error of a rank.
 //!
+//! A node whose link is cut or whose power failed is noticed ([`watch`]): waits end with an error that
+//! names it when it was silent for `STRIATE_PATIENCE`, and [`run`] ends the job.
+//!
 //! # Simulated nodes
 //!
 //! `STRIATE_RANKS_PER_NODE=k` makes every `k` consecutive ranks a node of their own, within the
@@ -29,6 +32,7 @@ mod number;
 mod operation;
 mod request;
 mod session;
+mod watch;
 
 use std::env;
 use std::fmt::Display;

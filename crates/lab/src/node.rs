@@ -146,7 +146,9 @@ fn connect(keeper: u32, nodes: &[NodeRecord]) -> Result<(), LabError> {
     batch("cannot limit the cables of a lab", keeper, "tc", &down)?;
     for node in nodes {
         let device = format!(
-            "link set dev lo up\naddress add {}/16 dev eth0\nlink set dev eth0 up\n",
+            "link set dev lo up\nlink set dev eth0 address {}\naddress add {}/16 dev eth0\n\
+             link set dev eth0 up\n",
+            hardware_address(&node.address),
             node.address
         );
         let attempted = format!("cannot connect the node {}", node.name);
@@ -154,6 +156,14 @@ fn connect(keeper: u32, nodes: &[NodeRecord]) -> Result<(), LabError> {
         batch(&attempted, node.holder, "tc", &node.link.up_commands())?;
     }
     Ok(())
+}
+
+/// The hardware address of a node, which it also has after a failure of its power: others would send
+/// to the old one for half a minute.
+fn hardware_address(address: &str) -> String {
+    let parts = address.split('.').map(|part| format!("{:02x}", part.parse::<u8>().unwrap_or(0)));
+    // The second bit says that the address is not one of a manufacturer.
+    std::iter::once("02:00".to_owned()).chain(parts).collect::<Vec<_>>().join(":")
 }
 
 /// Changes what the cable of a node lets pass.

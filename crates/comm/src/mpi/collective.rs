@@ -3,7 +3,7 @@
 //!
 //! MPI does not match a blocking collective with a nonblocking one, and whether a rank has tasks is
 //! known to itself only; so all collectives are nonblocking, always. A rank without tasks waits
-//! inside of the library.
+//! inside of the library, if all ranks are on one node: otherwise it looks whether a node is lost.
 
 use std::ffi::c_int;
 use std::mem::ManuallyDrop;
@@ -11,8 +11,9 @@ use std::mem::ManuallyDrop;
 use ::mpi::ffi;
 
 use super::session::{RawComm, check, tasks};
+use super::watch;
 use crate::error::CommError;
-use crate::task::{in_task, pause};
+use crate::task::{Paused, Tasks, in_task, pause};
 
 /// Waits for a request, and lets tasks run meanwhile.
 pub(super) fn complete(
@@ -20,7 +21,7 @@ pub(super) fn complete(
     status: *mut ffi::MPI_Status,
 ) -> Result<(), CommError> {
     let (tasks, mut looks) = (tasks(), 0);
-    while in_task() || !tasks.is_empty() {
+    while in_task() || !tasks.is_empty() || watch::is_watching() {
         let mut done: c_int = 0;
         // SAFETY: the request was started; the status is one that MPI may fill, or the one that
         // means none.
@@ -28,11 +29,21 @@ pub(super) fn complete(
         if done != 0 {
             return Ok(());
         }
-        pause(tasks, looks)?;
+        watch::check()?;
+        look_again(tasks, looks)?;
         looks = looks.saturating_add(1);
     }
     // SAFETY: as above.
     check("MPI_Wait", unsafe { ffi::MPI_Wait(&raw mut *request, status) })
+}
+
+/// Lets tasks run, or other processes of this node.
+pub(super) fn look_again(tasks: &Tasks, looks: u32) -> Result<(), CommError> {
+    if let Paused::Sleep = pause(tasks, looks)? {
+        // As the library does where it waits by itself.
+        std::thread::yield_now();
+    }
+    Ok(())
 }
 
 /// Starts a collective by `start`, which gets the buffers and a place for the request, and waits

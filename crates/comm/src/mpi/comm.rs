@@ -17,6 +17,7 @@ use super::number;
 use super::operation::Operation;
 use super::request::MpiRequest;
 use super::session::{RawComm, Session, check, tasks};
+use super::watch;
 use crate::comm::{Comm, Reduction, Request};
 use crate::error::{CommError, check_rank};
 use crate::shm::{NodeMemory, number_nodes};
@@ -48,6 +49,8 @@ pub(super) struct MpiComm {
     nodes: Vec<usize>,
     /// The largest tag of a caller.
     max_tag: u32,
+    /// If the ranks are on several nodes: that their loss is noticed.
+    watched: Option<Arc<watch::Watched>>,
 }
 
 impl MpiComm {
@@ -62,15 +65,21 @@ impl MpiComm {
     ) -> Result<Self, CommError> {
         // SAFETY: the caller's promise.
         let mut comm = Self::new(unsafe { RawComm::duplicate(session, raw) }?, Vec::new())?;
-        let nodes = comm.allgather(&memory::node_of(comm.rank)?)?;
-        comm.nodes = number_nodes(&nodes.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        let node = memory::node_of(comm.rank)?;
+        let told = [&(node.len() as u64).to_le_bytes()[..], &node, &watch::endpoint()].concat();
+        let all = comm.allgather(&told)?;
+        let parts: Vec<(&[u8], &[u8])> = all.iter().map(|told| node_and_endpoint(told)).collect();
+        comm.nodes = number_nodes(&parts.iter().map(|(node, _)| *node).collect::<Vec<_>>());
+        let endpoints: Vec<_> =
+            parts.iter().map(|(_, endpoint)| watch::Endpoint::decode(endpoint)).collect();
+        comm.watched = watch::join(comm.rank, &comm.nodes, &endpoints).map(Arc::new);
         Ok(comm)
     }
 
     fn new(raw: RawComm, nodes: Vec<usize>) -> Result<Self, CommError> {
         let (rank, size, max_tag) = (raw.rank()?, raw.size()?, raw.max_tag()? / 2);
         let (raw, longs) = (Arc::new(raw), AtomicU32::new(0));
-        Ok(Self { raw, longs, rank, size, nodes, max_tag })
+        Ok(Self { raw, longs, rank, size, nodes, max_tag, watched: None })
     }
 
     fn tag(&self, tag: u32) -> Result<c_int, CommError> {
@@ -198,7 +207,8 @@ impl Comm for MpiComm {
             return Ok(None);
         };
         let nodes: Vec<usize> = members.iter().map(|rank| self.nodes[*rank]).collect();
-        Ok(Some(Arc::new(Self::new(group, number_nodes(&nodes))?)))
+        let watched = self.watched.clone();
+        Ok(Some(Arc::new(Self { watched, ..Self::new(group, number_nodes(&nodes))? })))
     }
 
     fn barrier(&self) -> Result<(), CommError> {
@@ -360,6 +370,7 @@ impl Comm for MpiComm {
     /// MPI ends the job when a process dies, so there is nothing to ask. But messages under way
     /// only make progress while the process is inside of the library: a probe lets it work.
     fn health(&self) -> Result<(), CommError> {
+        watch::check()?;
         let mut found = 0;
         // SAFETY: the communicator exists; the status is not asked for.
         check("MPI_Iprobe", unsafe {
@@ -372,6 +383,12 @@ impl Comm for MpiComm {
             )
         })
     }
+}
+
+/// The parts of what a rank told when the communicator was made.
+fn node_and_endpoint(told: &[u8]) -> (&[u8], &[u8]) {
+    let Some((len, rest)) = told.split_first_chunk() else { return (told, &[]) };
+    rest.split_at((u64::from_le_bytes(*len) as usize).min(rest.len()))
 }
 
 /// The color and key of a rank, as sent; `None` if it is in no group.

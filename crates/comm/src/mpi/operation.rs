@@ -14,10 +14,11 @@ use ::mpi::environment::is_finalized;
 use ::mpi::ffi;
 
 use super::bytes::{Bytes, empty_buffer};
-use super::collective::complete;
+use super::collective::{complete, look_again};
 use super::session::{RawComm, Session, check, tasks};
+use super::watch;
 use crate::error::CommError;
-use crate::task::{in_task, pause};
+use crate::task::in_task;
 
 /// A send or receive under way.
 #[derive(Debug)]
@@ -103,7 +104,8 @@ impl Operation {
         let tasks = tasks();
         let mut looks = 0;
         let mut code = ffi::MPI_SUCCESS as c_int;
-        while done == 0 && code == ffi::MPI_SUCCESS as c_int && (in_task() || !tasks.is_empty()) {
+        let looks_after = || in_task() || !tasks.is_empty() || watch::is_watching();
+        while done == 0 && code == ffi::MPI_SUCCESS as c_int && looks_after() {
             // SAFETY: the list has as many entries as passed, all started; the other places outlive
             // the call.
             code = unsafe {
@@ -111,7 +113,8 @@ impl Operation {
                 ffi::MPI_Testany(count, requests, index, &raw mut done, &raw mut status)
             };
             if done == 0 && code == ffi::MPI_SUCCESS as c_int {
-                pause(tasks, looks)?;
+                watch::check()?;
+                look_again(tasks, looks)?;
                 looks = looks.saturating_add(1);
             }
         }

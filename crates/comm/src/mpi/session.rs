@@ -9,6 +9,7 @@ use ::mpi::Threading;
 use ::mpi::environment::{Universe, initialize_with_threading, is_finalized};
 use ::mpi::ffi;
 
+use super::watch;
 use crate::error::CommError;
 use crate::task::Tasks;
 
@@ -98,6 +99,10 @@ impl Session {
             })?;
             if done != 0 {
                 return Ok(());
+            }
+            if let Err(lost) = watch::check() {
+                // Nothing can be waited for any more.
+                self.abort(rank, failure.unwrap_or(&lost.to_string()));
             }
             if let Some(reason) = failure
                 && start.elapsed() > GRACE
@@ -258,7 +263,8 @@ impl Drop for RawComm {
     fn drop(&mut self) {
         // The application may have finalised MPI before, and the communicator with it. Open MPI 4.1
         // crashes if one is freed that a collective is still under way on: that one is left to it.
-        if !is_finalized() && !self.abandoned.load(Ordering::Relaxed) {
+        let whole = watch::check().is_ok() && !self.abandoned.load(Ordering::Relaxed);
+        if !is_finalized() && whole {
             // SAFETY: it exists, and this is its last use. MPI calls this collective, but libraries
             // only drop a reference, and operations under way complete first.
             let _ = unsafe { ffi::MPI_Comm_free(&raw mut self.raw) };
