@@ -3,10 +3,10 @@
 use std::ops::ControlFlow;
 
 use crate::btree::version_2::BTree2;
-use crate::cursor::Cursor;
 use crate::heap::fractal::FractalHeap;
 use crate::message;
-use crate::model::{Address, Attribute, MessageFlags, MessageKind, Object};
+use crate::message::attribute::EncodedAttribute;
+use crate::model::{Address, Attribute, MessageFlags, MessageKind, Name, Object};
 use crate::shared;
 use crate::walk::Walk;
 use crate::{Reason, Result, Structure};
@@ -38,12 +38,24 @@ pub(crate) fn in_stored_order(
     walk: &Walk<'_>,
     object: &Object,
 ) -> Result<(Vec<Attribute>, AttributeOrder)> {
-    let mut attributes = Vec::new();
-    for message in &object.header.messages {
-        if message.kind == MessageKind::ATTRIBUTE {
-            let resolved = shared::resolve(walk, message)?;
-            let cursor = walk.cursor(&resolved.body, Structure::Attribute, resolved.address);
-            let mut attribute = decode(walk, cursor)?;
+    in_stored_order_without(walk, object, &|_| false)
+}
+
+/// The same without those in messages whose names are not wanted, which are not decoded.
+pub(crate) fn in_stored_order_without(
+    walk: &Walk<'_>,
+    object: &Object,
+    unwanted: &dyn Fn(&[u8]) -> bool,
+) -> Result<(Vec<Attribute>, AttributeOrder)> {
+    let messages = object.header.messages.iter();
+    let messages = messages.filter(|message| message.kind == MessageKind::ATTRIBUTE);
+    let mut attributes = Vec::with_capacity(messages.clone().count());
+    for message in messages {
+        let resolved = shared::resolve(walk, message)?;
+        let mut cursor = walk.cursor(&resolved.body, Structure::Attribute, resolved.address);
+        let parts = message::attribute::decode(&mut cursor)?;
+        if !unwanted(parts.name) {
+            let mut attribute = decode(walk, parts)?;
             attribute.creation_order = message.creation_order;
             attributes.push(attribute);
         }
@@ -87,7 +99,8 @@ fn dense(
         } else {
             heap.object(walk, id)?.into()
         };
-        let mut attribute = decode(walk, walk.cursor(&body, Structure::Attribute, record.begin()))?;
+        let mut cursor = walk.cursor(&body, Structure::Attribute, record.begin());
+        let mut attribute = decode(walk, message::attribute::decode(&mut cursor)?)?;
         attribute.creation_order = u16::try_from(order).ok();
         attributes.push(attribute);
         Ok(ControlFlow::Continue(()))
@@ -95,9 +108,18 @@ fn dense(
     Ok(())
 }
 
-/// An attribute from its message; its type and dataspace may be somewhere else.
-fn decode(walk: &Walk<'_>, mut cursor: Cursor<'_>) -> Result<Attribute> {
-    let parts = message::attribute::decode(&mut cursor)?;
+/// Whether an object has a message with an attribute of that name, which is not shared.
+pub(crate) fn has_message(walk: &Walk<'_>, object: &Object, name: &[u8]) -> bool {
+    object.header.messages.iter().any(|message| {
+        let mut cursor = walk.cursor(&message.body, Structure::Attribute, message.address);
+        message.kind == MessageKind::ATTRIBUTE
+            && !message.flags.contains(MessageFlags::SHARED)
+            && message::attribute::decode(&mut cursor).is_ok_and(|parts| parts.name == name)
+    })
+}
+
+/// An attribute from the parts of its message; its type and dataspace may be somewhere else.
+fn decode(walk: &Walk<'_>, parts: EncodedAttribute<'_>) -> Result<Attribute> {
     let datatype = shared::datatype(walk, parts.datatype.shared, &parts.datatype.cursor)?;
     let dataspace = shared::dataspace(walk, parts.dataspace.shared, &parts.dataspace.cursor)?;
     let size = dataspace.elements().and_then(|count| count.checked_mul(datatype.size.into()));
@@ -108,6 +130,6 @@ fn decode(walk: &Walk<'_>, mut cursor: Cursor<'_>) -> Result<Attribute> {
         return Err(value.error(Reason::Truncated { needed, available }));
     };
     let value = value.take(size as usize)?.to_vec();
-    let (name, charset) = (parts.name, parts.charset);
+    let (name, charset) = (Name::from(parts.name), parts.charset);
     Ok(Attribute { name, charset, creation_order: None, datatype, dataspace, value })
 }

@@ -154,6 +154,20 @@ impl<S: Source> File<S> {
         Ok(attributes::in_stored_order(&self.walk(), object)?.0)
     }
 
+    /// The same without attributes of one name, if they are not needed because there is one of
+    /// another name.
+    pub(crate) fn attributes_unless(
+        &self,
+        object: &Object,
+        unneeded: &[u8],
+        instead: &[u8],
+    ) -> Result<Vec<Attribute>> {
+        let walk = self.walk();
+        let has_instead = attributes::has_message(&walk, object, instead);
+        let unwanted = |name: &[u8]| has_instead && name == unneeded;
+        Ok(attributes::in_stored_order_without(&walk, object, &unwanted)?.0)
+    }
+
     /// What the header of a dataset says.
     pub fn dataset(&self, object: &Object) -> Result<Dataset> {
         dataset::read(&self.walk(), object)

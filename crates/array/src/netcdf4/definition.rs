@@ -387,20 +387,28 @@ pub(crate) fn attribute_values(
     definition: &FileDefinition,
     attribute: &AttributeDefinition,
 ) -> Option<Values> {
-    let datatype = &attribute.datatype;
-    let elements = &attribute.elements;
+    let AttributeDefinition { datatype, dataspace, elements, .. } = attribute;
+    element_values(definition, datatype, dataspace, elements.clone())
+}
+
+/// The values that are these elements.
+pub(super) fn element_values(
+    definition: &FileDefinition,
+    datatype: &model::Datatype,
+    dataspace: &model::Dataspace,
+    mut elements: Elements,
+) -> Option<Values> {
     if let Class::String { .. } = datatype.class
-        && attribute.dataspace.elements().is_some_and(|elements| elements <= 1)
+        && dataspace.elements().is_some_and(|elements| elements <= 1)
     {
-        return Some(Values::Char(elements.as_bytes().to_vec()));
+        return Some(Values::Char(elements.into_bytes()));
     }
     let (external, order) = type_of_elements(definition, datatype)?;
     if matches!(external, Type::String | Type::Text(_) | Type::User(_)) {
-        let mut elements = elements.clone();
         elements.to_native(datatype).ok()?;
         return Some(Values::stored(external, elements));
     }
-    let mut bytes = elements.as_bytes().to_vec();
+    let mut bytes = elements.into_bytes();
     if order == ByteOrder::Little {
         striate_datatype::swap_in_place(&mut bytes, external.size() as usize);
     }

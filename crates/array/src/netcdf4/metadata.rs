@@ -123,8 +123,21 @@ struct BlockStore<'f> {
 }
 
 impl BlockStore<'_> {
-    fn block_len(&self, number: u64) -> usize {
-        BLOCK.min(self.length - number * BLOCK) as usize
+    /// Reads the blocks of a range that were not read, those side by side together.
+    fn read_blocks(&self, range: Range<u64>) -> io::Result<()> {
+        let mut blocks = self.blocks.borrow_mut();
+        let mut at = range.start;
+        while at < range.end {
+            let known = blocks.range(at..range.end).next().map_or(range.end, |(&next, _)| next);
+            if known > at {
+                let begin = at * BLOCK;
+                let mut bytes = vec![0; ((known * BLOCK).min(self.length) - begin) as usize];
+                self.file.borrow_mut().read_at(begin, &mut bytes)?;
+                blocks.extend((at..).zip(bytes.chunks(BLOCK as usize).map(<[u8]>::to_vec)));
+            }
+            at = known + 1;
+        }
+        Ok(())
     }
 
     /// The blocks in which the objects of the root group begin, or all.
@@ -188,22 +201,16 @@ impl Source for BlockStore<'_> {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        let mut blocks = self.blocks.borrow_mut();
+        let end = offset.saturating_add(buffer.len() as u64).min(self.length);
+        self.read_blocks(offset / BLOCK..end.div_ceil(BLOCK))?;
+        let blocks = self.blocks.borrow();
         let mut done = 0;
         while done < buffer.len() {
             let at = offset + done as u64;
-            let number = at / BLOCK;
-            if let std::collections::btree_map::Entry::Vacant(place) = blocks.entry(number) {
-                let mut bytes = vec![0; self.block_len(number)];
-                self.file.borrow_mut().read_at(number * BLOCK, &mut bytes)?;
-                place.insert(bytes);
-            }
-            let known =
-                blocks.get(&number).map_or(&[][..], |block| &block[(at % BLOCK) as usize..]);
+            let block = blocks.get(&(at / BLOCK)).and_then(|it| it.get((at % BLOCK) as usize..));
+            let known = block.filter(|known| !known.is_empty());
+            let known = known.ok_or(io::ErrorKind::UnexpectedEof)?;
             let len = known.len().min(buffer.len() - done);
-            if len == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
             buffer[done..done + len].copy_from_slice(&known[..len]);
             done += len;
         }

@@ -4,7 +4,7 @@
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
-use striate_file::File;
+use striate_file::{File, Mode};
 use striate_hdf5::model::{Address, Fill, Layout, Name};
 use striate_hdf5::netcdf::{
     AttributeDefinition, FileDefinition, NetcdfFile, NetcdfKind, Storage, describe,
@@ -12,7 +12,7 @@ use striate_hdf5::netcdf::{
 use striate_hdf5::write::{DataAlignment, FilePlan, Placement, PlanOptions};
 use striate_hdf5::{File as Hdf5File, SIGNATURE, Source};
 
-use super::definition::{attribute_values, chunk_filter};
+use super::definition::{chunk_filter, element_values};
 use super::metadata::{SharedMetadata, first_message};
 use super::user_types::{type_of_elements, user_types};
 use super::{Netcdf4State, hdf5_error};
@@ -77,8 +77,9 @@ pub(crate) fn decode_metadata(
     superblock: Option<&Superblock>,
     message: Vec<u8>,
 ) -> Result<OpenedNetcdf4, ArrayError> {
+    let mode = file.mode();
     let shared = SharedMetadata::new(file, superblock, message);
-    let opened = decode(&shared);
+    let opened = decode(&shared, mode);
     let told = shared.finish();
     let opened = opened.map_err(|error| hdf5_error(file, error));
     // All decode the same bytes, so all have the same error, unless memory or the network fails.
@@ -89,7 +90,7 @@ pub(crate) fn decode_metadata(
 /// The definitions of a local file; `None` if it is no HDF5 file, or a damaged one.
 pub(crate) fn header_of_local_file(file: &std::fs::File) -> io::Result<Option<Header>> {
     let source = LocalSource { length: file.metadata()?.len(), file };
-    Ok(decode(&source).ok().map(|opened| opened.header))
+    Ok(decode(&source, Mode::READ).ok().map(|opened| opened.header))
 }
 
 /// A local file that is read by one process.
@@ -108,45 +109,60 @@ impl Source for LocalSource<'_> {
     }
 }
 
-fn decode(source: &dyn Source) -> striate_hdf5::Result<OpenedNetcdf4> {
+fn decode(source: &dyn Source, mode: Mode) -> striate_hdf5::Result<OpenedNetcdf4> {
     let file = Hdf5File::open(source)?;
-    let described = describe(&file)?;
+    let mut described = describe(&file)?;
     let placements = described.placements(&file)?;
     let mut hidden: Vec<(String, String)> = described
         .unrepresented
         .iter()
         .map(|one| (one.path.to_string(), one.reason.clone()))
         .collect();
-    let (header, numbers) = header_of(&described, &mut hidden);
+    let (header, numbers) = header_of(&mut described, mode, &mut hidden);
     let length = source.length().unwrap_or(0);
     Ok(OpenedNetcdf4 { header, described, placements, length, numbers, hidden })
 }
 
-/// The definitions that a dataset has, and the number in the file of each variable.
-fn header_of(described: &NetcdfFile, hidden: &mut Vec<(String, String)>) -> (Header, Vec<usize>) {
-    let definition = &described.definition;
+/// The definitions that a dataset has, and the number in the file of each variable. If the file is
+/// only read, attributes are moved there: only a commit needs them as they are in the file.
+fn header_of(
+    described: &mut NetcdfFile,
+    mode: Mode,
+    hidden: &mut Vec<(String, String)>,
+) -> (Header, Vec<usize>) {
     let format = match described.kind {
         NetcdfKind::Netcdf4Classic => Format::Netcdf4Classic,
         NetcdfKind::Netcdf4 | NetcdfKind::Hdf5 => Format::Netcdf4,
     };
     let mut header = Header::new(format);
-    header.types = user_types(definition);
-    let mut attributes = |of: &[AttributeDefinition], owner: &str| -> Vec<Attribute> {
+    header.types = user_types(&described.definition);
+    let take = |of: &mut Vec<AttributeDefinition>| {
+        if mode.contains(Mode::WRITE) { of.clone() } else { std::mem::take(of) }
+    };
+    let mut attributes = |definition: &FileDefinition,
+                          of: Vec<AttributeDefinition>,
+                          owner: &str|
+     -> Vec<Attribute> {
         let mut shown = Vec::with_capacity(of.len());
-        for attribute in of {
-            if let (Some(name), Some(values)) =
-                (attribute.name.as_str(), attribute_values(definition, attribute))
-            {
-                shown.push(Attribute { name: name.into(), values });
-            } else {
-                let path = format!("{owner}@{}", attribute.name);
-                hidden.push((path, LAID_OUT_DIFFERENTLY.into()));
+        for AttributeDefinition { name, datatype, dataspace, elements } in of {
+            let values = element_values(definition, &datatype, &dataspace, elements);
+            match (String::from_utf8(name.into_bytes()), values) {
+                (Ok(name), Some(values)) => shown.push(Attribute { name, values }),
+                (name, _) => {
+                    let name = name.unwrap_or_else(|error| {
+                        String::from_utf8_lossy(error.as_bytes()).into_owned()
+                    });
+                    hidden.push((format!("{owner}@{name}"), LAID_OUT_DIFFERENTLY.into()));
+                }
             }
         }
         shown
     };
-    for (number, group) in definition.groups.iter().enumerate() {
-        let attributes = attributes(&group.attributes, &group.name.to_string());
+    for number in 0..described.definition.groups.len() {
+        let of = take(&mut described.definition.groups[number].attributes);
+        let definition = &described.definition;
+        let group = &definition.groups[number];
+        let attributes = attributes(definition, of, &group.name.to_string());
         if number == 0 {
             header.attributes = attributes;
         } else {
@@ -154,6 +170,7 @@ fn header_of(described: &NetcdfFile, hidden: &mut Vec<(String, String)>) -> (Hea
             header.groups.push(Group { name, parent, attributes });
         }
     }
+    let definition = &described.definition;
     for dimension in &definition.dimensions {
         header.dimensions.push(Dimension {
             name: dimension.name.to_string(),
@@ -165,7 +182,10 @@ fn header_of(described: &NetcdfFile, hidden: &mut Vec<(String, String)>) -> (Hea
     let mut numbers = Vec::with_capacity(definition.variables.len());
     header.variables.reserve(definition.variables.len());
     let mut others = Vec::new();
-    for (number, variable) in definition.variables.iter().enumerate() {
+    for number in 0..described.definition.variables.len() {
+        let of = take(&mut described.definition.variables[number].attributes);
+        let definition = &described.definition;
+        let variable = &definition.variables[number];
         let group = variable.group as u32;
         let name = text(&variable.name);
         if let Some(reason) = elsewhere(&described.objects[number].layout) {
@@ -184,7 +204,7 @@ fn header_of(described: &NetcdfFile, hidden: &mut Vec<(String, String)>) -> (Hea
         };
         let filters = variable.filters.iter().map(chunk_filter).collect();
         header.variables.push(Variable {
-            attributes: attributes(&variable.attributes, &name),
+            attributes: attributes(definition, of, &name),
             group,
             storage: StorageOptions { layout, filters, byte_order },
             ..Variable::new(name, external, dimensions)

@@ -182,6 +182,62 @@ fn ten_thousand_variables_take_as_many_collectives_as_ten() {
     assert!(few.iter().all(|[collectives, _]| (4..400).contains(collectives)), "{few:?}");
 }
 
+/// Each byte of the metadata is requested about once, by one of the ranks.
+#[test]
+fn metadata_of_many_variables_is_read_in_few_requests() {
+    let embedded = Embedded::start(1).unwrap();
+    let path = format!("{}/many.nc", embedded.url());
+    costs_of_variables(Path::new(&path), 3000);
+    let before = requests_and_stripes(&embedded)[0];
+    let variables = Threads::new(4).try_run(|comm| {
+        let dataset = Dataset::open(&comm, &path, OpenMode::ReadOnly, &Options::default())?;
+        let variables = dataset.variables().count();
+        dataset.close()?;
+        Ok::<_, ArrayError>(variables)
+    });
+    assert_eq!(variables.unwrap(), [3000; 4]);
+    let requests = requests_and_stripes(&embedded)[0] - before;
+    // A server gets one for each strip of 64 KiB, of which the file has 40, and a few for the
+    // signature, the superblock and the root group.
+    assert!((40..60).contains(&requests), "{requests} requests");
+}
+
+/// Rank 0 reads, and all decode: what one rank cannot decode, no rank can.
+#[test]
+fn a_damaged_file_is_the_same_error_on_all_ranks() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("whole.nc");
+    costs_of_variables(&path, 300);
+    let whole = std::fs::read(&path).unwrap();
+    let damaged = place.path().join("damaged.nc");
+    let mut failed = 0;
+    for part in 1..40 {
+        let mut bytes = whole.clone();
+        let at = part * whole.len() / 40;
+        if part % 2 == 0 {
+            bytes.truncate(at);
+        } else {
+            bytes[at..(at + 64).min(whole.len())].fill(0x5a);
+        }
+        std::fs::write(&damaged, &bytes).unwrap();
+        let found = Threads::new(4).try_run(|comm| {
+            let opened = Dataset::open(&comm, &damaged, OpenMode::ReadOnly, &Options::default());
+            match opened {
+                Ok(dataset) => {
+                    let definitions = format!("{:?}", dataset.header());
+                    dataset.close()?;
+                    Ok::<_, ArrayError>(Ok(definitions))
+                }
+                Err(error) => Ok(Err(error.to_string())),
+            }
+        });
+        let found = found.unwrap();
+        assert!(found.iter().all(|one| *one == found[0]), "byte {at}: {found:?}");
+        failed += usize::from(found[0].is_err());
+    }
+    assert!(failed > 20, "{failed} of 39 damaged files do not open");
+}
+
 const STRIPE: u64 = 1 << 20;
 /// Elements of a stripe.
 const ELEMENTS: u64 = STRIPE / 8;

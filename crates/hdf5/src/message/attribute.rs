@@ -4,12 +4,12 @@
 
 use crate::Result;
 use crate::cursor::{Cursor, until_zero};
-use crate::model::{CharacterSet, Name};
+use crate::model::CharacterSet;
 
 /// An attribute with its type and dataspace still encoded.
 #[derive(Debug)]
 pub(crate) struct EncodedAttribute<'a> {
-    pub(crate) name: Name,
+    pub(crate) name: &'a [u8],
     pub(crate) charset: CharacterSet,
     pub(crate) datatype: EncodedPart<'a>,
     pub(crate) dataspace: EncodedPart<'a>,
@@ -34,7 +34,7 @@ pub(crate) fn decode<'a>(cursor: &mut Cursor<'a>) -> Result<EncodedAttribute<'a>
     let charset =
         if version == 3 { super::link::character_set(cursor)? } else { CharacterSet::Ascii };
     let padded = |size: usize| if version == 1 { size.next_multiple_of(8) } else { size };
-    let name = Name::from(until_zero(cursor.take(padded(name_size))?));
+    let name = until_zero(cursor.take(padded(name_size))?);
     let mut part = |size: usize, shared: bool| {
         let part = cursor.part(padded(size))?;
         Ok(EncodedPart { shared, cursor: part })

@@ -16,6 +16,11 @@ impl Name {
         &self.0
     }
 
+    /// Its bytes, which are not copied.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.0
+    }
+
     /// The text, if it is UTF-8.
     pub fn as_str(&self) -> Option<&str> {
         std::str::from_utf8(&self.0).ok()

@@ -37,6 +37,11 @@ const WRITTEN_AGAIN: [&str; 6] = [
     "_nc3_strict",
 ];
 
+/// The attribute with the numbers of the dimensions of a variable.
+pub(super) const NUMBERED: &[u8] = b"_Netcdf4Coordinates";
+/// The attribute with the scales of a variable.
+pub(super) const ATTACHED: &[u8] = b"DIMENSION_LIST";
+
 /// How the name of a scale begins that is a dimension and not a variable.
 const WITHOUT_VARIABLE: &[u8] = b"This is a netCDF dimension but not a netCDF variable";
 
@@ -86,20 +91,17 @@ impl Hidden {
                     let numbers = integers(file, attribute)?;
                     hidden.dimension = numbers.and_then(|numbers| numbers.first().copied());
                 }
-                b"_Netcdf4Coordinates" => hidden.coordinates = integers(file, attribute)?,
+                NUMBERED => hidden.coordinates = integers(file, attribute)?,
                 _ => {}
             }
         }
         Ok(hidden)
     }
 
-    /// Reads the scales that are attached, which are in heaps.
-    pub(super) fn attach<S: Source>(
-        &mut self,
-        file: &File<S>,
-        attributes: &[Attribute],
-    ) -> Result<()> {
-        if let Some(list) = attributes.iter().find(|one| one.name == "DIMENSION_LIST") {
+    /// Reads the scales that are attached to the dataset at an address, which are in heaps.
+    pub(super) fn attach<S: Source>(&mut self, file: &File<S>, address: Address) -> Result<()> {
+        let attributes = file.attributes_as_stored(&file.object(address)?)?;
+        if let Some(list) = attributes.iter().find(|one| one.name.as_bytes() == ATTACHED) {
             self.attached = scales(file, list)?;
         }
         Ok(())

@@ -10,6 +10,7 @@ use super::AtomicType;
 use super::class::{check_user_type, name};
 use super::definition::{GroupDefinition, TypeDefinition};
 use super::findings::{Findings, path, weight};
+use super::hidden::{ATTACHED, NUMBERED};
 use crate::dataset::Dataset;
 use crate::file::File;
 use crate::model::{Address, Attribute, Link, LinkTarget, MessageKind, Name, Object, ObjectKind};
@@ -34,7 +35,7 @@ pub(super) struct FoundDataset {
     /// The name of its link.
     pub(super) name: Name,
     pub(super) address: Address,
-    /// In netCDF's order.
+    /// In netCDF's order; without attached scales if its dimensions have numbers.
     pub(super) attributes: Vec<Attribute>,
     /// What its header says, or why that cannot be represented.
     pub(super) dataset: std::result::Result<Dataset, String>,
@@ -131,7 +132,7 @@ impl Objects {
     ) -> Result<FoundDataset> {
         let stored = object.header.messages.iter().map(|message| message.body.len() as u64);
         findings.keep(stored.sum())?;
-        let attributes = file.attributes_as_stored(object)?;
+        let attributes = file.attributes_unless(object, ATTACHED, NUMBERED)?;
         for one in &attributes {
             findings.keep(weight(&one.datatype) + (one.name.len() + one.value.len()) as u64)?;
         }

@@ -124,7 +124,7 @@ impl<'f, S: Source> Variables<'f, S> {
             // Attached scales say what the numbers of dimensions say, and are in heaps.
             let shape = &mut self.shapes[number];
             if !self.dimensions.are_numbered(shape) {
-                shape.hidden.attach(self.file, &attributes)?;
+                shape.hidden.attach(self.file, self.objects[number].address)?;
             }
             let path = || path(self.groups, group, &name);
             let (file, types) = (self.file, &self.types);

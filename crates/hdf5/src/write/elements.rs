@@ -75,6 +75,11 @@ impl Elements {
         &self.bytes
     }
 
+    /// The same, which are not copied.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
     /// What the descriptor at a byte points to: how many elements, and these. `None` if there is no
     /// descriptor, or that of nothing.
     pub fn heap_value(&self, at: usize) -> Option<(u32, &Self)> {

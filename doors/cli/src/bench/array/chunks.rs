@@ -100,18 +100,32 @@ impl DefaultChunksArgs {
     }
 }
 
-/// How many times faster every library is with the new rule.
+/// How many times faster every library is with the new rule, and ours with it than the others with
+/// the old one: what a program gains that comes from there.
 fn gains(new: &ArrayResults, old: &ArrayResults) -> Vec<Ratio> {
-    let gain = |(new, old): (&ArrayRow, &ArrayRow)| {
-        let name = format!(
-            "{} with default chunks of variables that are unlimited in all dimensions, {}, {}: ours \
-             over netCDF-C's old rule",
+    let ours = ArrayApi::StriateNetcdf4.name();
+    let goal = |new: &ArrayRow| (new.op == ArrayOp::Write).then_some(GAIN);
+    let about = |new: &ArrayRow| {
+        format!(
+            "{} with default chunks of variables that are unlimited in all dimensions, {}",
             new.op.name(),
             new.scope.name(),
-            new.api,
-        );
-        let goal = (new.op == ArrayOp::Write).then_some(GAIN);
-        Ratio::within(name, &new.samples, &old.samples, goal)
+        )
     };
-    new.rows.iter().zip(&old.rows).filter_map(gain).collect()
+    let gain = |(new, old): (&ArrayRow, &ArrayRow)| {
+        let name = format!("{}, {}: ours over netCDF-C's old rule", about(new), new.api);
+        Ratio::within(name, &new.samples, &old.samples, goal(new))
+    };
+    let change = |new: &ArrayRow| {
+        let comparable =
+            |old: &&ArrayRow| old.api != ours && old.op == new.op && old.scope == new.scope;
+        let over = |old: &ArrayRow| {
+            let name =
+                format!("{}: {ours}, our rule, over {}, netCDF-C's old rule", about(new), old.api);
+            Ratio::within(name, &new.samples, &old.samples, goal(new))
+        };
+        old.rows.iter().filter(comparable).filter_map(over).collect::<Vec<_>>()
+    };
+    let within = new.rows.iter().zip(&old.rows).filter_map(gain);
+    within.chain(new.rows.iter().filter(|row| row.api == ours).flat_map(change)).collect()
 }
