@@ -23,6 +23,9 @@ use crate::rendezvous::Proposal;
 /// machine.
 const SIEVE: f64 = 3e-6;
 
+/// Bytes of a piece that is a large request by itself.
+const LONG_PIECE: f64 = 262_144.0;
+
 /// What a decision is based on besides the proposals.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setting {
@@ -170,7 +173,9 @@ pub(crate) fn estimate(
             let fixed = costs.rendezvous + setting.new_rings * costs.ring;
             // Windows are written and read while others travel.
             let local = serial.max((io + cpu) / parallel) + (cpu + travel) / parallel * 0.5;
-            local.max(link) + fixed
+            // Pieces as long as windows become no larger requests: all that is certain is the copies.
+            let doubt = if t.bytes >= t.pieces * LONG_PIECE { 1.25 } else { 1.0 };
+            local.max(link) * doubt + fixed
         }
     }
 }
