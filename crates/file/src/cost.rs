@@ -16,10 +16,11 @@ use striate_datatype::{Datatype, Packer};
 use striate_layout::characteristics::Method;
 use striate_store::store::Store;
 
+use crate::link_cost::LinkCost;
 pub(crate) use cache::recall;
 
 /// Numbers in [`Costs`].
-pub(crate) const COSTS: usize = 19;
+pub(crate) const COSTS: usize = 20;
 
 /// Seconds per request, byte and so on; and the factor by which the estimate of each method was
 /// wrong.
@@ -49,6 +50,8 @@ pub(crate) struct Costs {
     pub(crate) rendezvous: f64,
     /// For the first such call on a file to make its windows.
     pub(crate) ring: f64,
+    /// For a byte between nodes, on one link.
+    pub(crate) link_byte: f64,
     /// In the order of [`Method::ALL`].
     pub(crate) corrections: [f64; 5],
 }
@@ -71,6 +74,7 @@ impl Default for Costs {
             copy_run: 2e-9,
             rendezvous: 20e-6,
             ring: 1e-3,
+            link_byte: 1.0 / 1e9,
             corrections: [1.0; 5],
         }
     }
@@ -81,7 +85,7 @@ impl Costs {
         let [a, b, c, d, e] = self.corrections;
         let Self { write_op, write_byte, hot_write_byte, contended_op, rewrite_byte, .. } = self;
         let Self { read_op, read_byte, hot_read_byte, copy_byte, handed_byte, .. } = self;
-        let Self { region, copy_run, rendezvous, ring, .. } = self;
+        let Self { region, copy_run, rendezvous, ring, link_byte, .. } = self;
         [
             write_op,
             write_byte,
@@ -97,6 +101,7 @@ impl Costs {
             copy_run,
             rendezvous,
             ring,
+            link_byte,
             a,
             b,
             c,
@@ -108,7 +113,7 @@ impl Costs {
     pub(crate) const fn from_array(array: [f64; COSTS]) -> Self {
         let [write_op, write_byte, hot_write_byte, contended_op, rewrite_byte, ..] = array;
         let [_, _, _, _, _, read_op, read_byte, hot_read_byte, region, copy_byte, ..] = array;
-        let [.., handed_byte, copy_run, rendezvous, ring, a, b, c, d, e] = array;
+        let [.., handed_byte, copy_run, rendezvous, ring, link_byte, a, b, c, d, e] = array;
         Self {
             write_op,
             write_byte,
@@ -124,8 +129,17 @@ impl Costs {
             copy_run,
             rendezvous,
             ring,
+            link_byte,
             corrections: [a, b, c, d, e],
         }
+    }
+
+    /// The same for ranks on several nodes, whose links are known.
+    pub(crate) fn between_nodes(self, nodes: usize, link: LinkCost) -> Self {
+        // Ranks gather and spread what they know in so many steps.
+        let steps = 2.0 * f64::from(nodes.next_power_of_two().ilog2());
+        let rendezvous = self.rendezvous + steps * link.latency;
+        Self { rendezvous, link_byte: link.byte, ..self }
     }
 
     pub(crate) fn correction(&self, method: Method) -> f64 {

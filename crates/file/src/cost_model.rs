@@ -17,6 +17,7 @@ use striate_store::store::Store;
 use crate::Direction;
 use crate::cost::{Costs, ask_objects, ask_servers, recall, try_out};
 use crate::direction::PerDirection;
+use crate::link_cost::LinkCost;
 
 const METHODS: usize = Method::ALL.len();
 
@@ -44,6 +45,13 @@ const RATES: LearningRates =
 /// Factor of the correction of a method that was not tried yet where others were.
 const OPTIMISM: f64 = 0.8;
 
+/// Factor of the correction of the method of the last call: another one must be better by more than that, so that calls
+/// do not alternate between methods that cost about the same, or seem to.
+const STEADINESS: f64 = 0.8;
+
+/// The corrections that can be learned.
+const CORRECTIONS: std::ops::Range<f64> = 0.05..100.0;
+
 /// A class of piece sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PieceSize(usize);
@@ -61,11 +69,13 @@ impl PieceSize {
 struct MethodCorrections {
     corrections: [f64; METHODS],
     calls: [u32; METHODS],
+    /// The method of the last call.
+    last: Option<usize>,
 }
 
 impl Default for MethodCorrections {
     fn default() -> Self {
-        Self { corrections: [1.0; METHODS], calls: [0; METHODS] }
+        Self { corrections: [1.0; METHODS], calls: [0; METHODS], last: None }
     }
 }
 
@@ -140,7 +150,11 @@ impl CostTable {
     fn costs_with(&self, direction: Direction, size: PieceSize, optimism: f64) -> Costs {
         let corrections = self.corrections.get(direction);
         let all = corrections.all.complete(self.costs.corrections, optimism);
-        let corrections = corrections.by_size[size.0].complete(all, optimism);
+        let of_size = &corrections.by_size[size.0];
+        let mut corrections = of_size.complete(all, optimism);
+        if let (Some(last), true) = (of_size.last, optimism < 1.0) {
+            corrections[last] *= STEADINESS;
+        }
         Costs { corrections, ..self.costs }
     }
 }
@@ -193,6 +207,19 @@ impl CostModel {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Makes this the model of ranks on several nodes, with what is learned about those apart from
+    /// what ranks of fewer or more nodes learn.
+    pub(crate) fn set_link(&mut self, nodes: usize, link: LinkCost) {
+        static LINKED: OnceLock<Mutex<HashMap<(usize, usize), CostModel>>> = OnceLock::new();
+        let linked = LINKED.get_or_init(Mutex::default);
+        let mut linked = linked.lock().unwrap_or_else(PoisonError::into_inner);
+        let model = linked.entry((Arc::as_ptr(&self.0) as usize, nodes)).or_insert_with(|| {
+            let costs = self.table().costs.between_nodes(nodes, link);
+            Self(Arc::new(Mutex::new(CostTable::new(costs))))
+        });
+        *self = model.clone();
+    }
+
     /// Corrects the estimate of `method` by what a call took.
     pub(crate) fn learn(
         &self,
@@ -206,11 +233,12 @@ impl CostModel {
             return;
         }
         let Some(index) = Method::ALL.iter().position(|&known| known == method) else { return };
-        let right = (took / estimate).clamp(0.1, 10.0);
+        let right = (took / estimate).clamp(CORRECTIONS.start, CORRECTIONS.end);
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let corrections = known.corrections.get_mut(direction);
         corrections.all.learn(index, right);
         corrections.by_size[size.0].learn(index, right);
+        corrections.by_size[size.0].last = Some(index);
     }
 }
 

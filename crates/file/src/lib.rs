@@ -40,6 +40,7 @@ mod error;
 mod error_kind;
 mod file;
 mod hints;
+mod link_cost;
 mod location;
 mod memory;
 mod method;

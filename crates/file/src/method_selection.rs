@@ -6,6 +6,7 @@
 //! Everything here is pure: all ranks decide from the same numbers, so all come to the same
 //! [`CollectivePlan`].
 
+use std::num::NonZeroU64;
 use std::ops::Range;
 
 use striate_datatype::{Boundary, Point};
@@ -21,6 +22,9 @@ use crate::rendezvous::Proposal;
 /// Seconds to set up a buffer and the copies through it; what that takes depends little on the
 /// machine.
 const SIEVE: f64 = 3e-6;
+
+/// Bytes of a piece that is a large request by itself.
+const LONG_PIECE: f64 = 262_144.0;
 
 /// What a decision is based on besides the proposals.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +45,8 @@ pub(crate) struct Setting {
     pub(crate) window: f64,
     pub(crate) sieve_buffer: f64,
     pub(crate) list_regions: f64,
+    /// The unit of domains with which the bytes of two-phase stay on their node.
+    pub(crate) local_unit: Option<NonZeroU64>,
 }
 
 /// Totals over the ranks of a call.
@@ -156,10 +162,20 @@ pub(crate) fn estimate(
             } else {
                 3.0 * t.bytes * costs.copy_byte / setting.nodes
             };
+            // What an aggregator gets comes over its link from all nodes but its own.
+            let remote = match setting.local_unit {
+                Some(_) => 0.0,
+                None => t.bytes * (1.0 - 1.0 / setting.nodes.max(1.0)) / setting.nodes,
+            };
+            let link = remote * costs.link_byte;
             let serial =
                 if is_write && setting.capabilities.serial_writes { io } else { io / parallel };
             let fixed = costs.rendezvous + setting.new_rings * costs.ring;
-            serial.max((io + cpu) / parallel) + (cpu + travel) / parallel * 0.5 + fixed
+            // Windows are written and read while others travel.
+            let local = serial.max((io + cpu) / parallel) + (cpu + travel) / parallel * 0.5;
+            // Pieces as long as windows become no larger requests: all that is certain is the copies.
+            let doubt = if t.bytes >= t.pieces * LONG_PIECE { 1.25 } else { 1.0 };
+            local.max(link) * doubt + fixed
         }
     }
 }
@@ -240,6 +256,8 @@ pub(crate) struct CollectivePlan {
     pub(crate) had_choice: bool,
     /// The size of rank 0's pieces, by which corrections are kept.
     pub(crate) size: PieceSize,
+    /// As in [`Setting`].
+    pub(crate) local_unit: Option<NonZeroU64>,
 }
 
 /// What is known about holes in a collective write.
@@ -249,6 +267,38 @@ pub(crate) struct HoleCheck {
     pub(crate) point: Point,
     /// Whether the accesses tile the range, so that there are none.
     pub(crate) tiled: bool,
+}
+
+/// Pieces so large gain nothing by being part of larger requests.
+const LARGE: u64 = 64 << 10;
+
+/// The unit of domains with which the bytes of every rank belong to its own node, if there is one and it is not small:
+/// where ranks have equal blocks in turn, that is the blocks of a node.
+pub(crate) fn local_unit(proposals: &[Proposal], nodes: &[usize]) -> Option<NonZeroU64> {
+    let first = proposals.first().filter(|first| first.regions > 0)?;
+    let ranks = proposals.len() as u64;
+    let node_count = *nodes.iter().max()? as u64 + 1;
+    let per_node = ranks / node_count;
+    if node_count == 1 || per_node * node_count != ranks {
+        return None;
+    }
+    let block = first.len / first.regions;
+    let unit = block.checked_mul(per_node)?;
+    let stride = block.checked_mul(ranks)?;
+    let span = (first.regions - 1).checked_mul(stride)?.checked_add(block)?;
+    let in_turn = |(rank, proposal): (u64, &Proposal)| {
+        let low = first.low.checked_add(rank * block);
+        proposal.len == first.len
+            && proposal.regions == first.regions
+            && low == Some(proposal.low)
+            && proposal.low.checked_add(span) == Some(proposal.high)
+            && nodes[rank as usize] as u64 == rank / per_node
+    };
+    let fits = unit >= LARGE
+        && block * first.regions == first.len
+        && first.low.is_multiple_of(stride)
+        && (0..).zip(proposals).all(in_turn);
+    if fits { NonZeroU64::new(unit) } else { None }
 }
 
 /// Plans a collective call from the proposals of all ranks; `None` if there is nothing to do.
@@ -287,6 +337,7 @@ pub(crate) fn plan_collective(
         estimate,
         had_choice: methods.len() > 1,
         size,
+        local_unit: setting.local_unit,
     })
 }
 
@@ -310,6 +361,7 @@ mod tests {
             window: f64::from(1 << 20),
             sieve_buffer: f64::from(1 << 19),
             list_regions: 64.0,
+            local_unit: None,
         }
     }
 
@@ -326,6 +378,58 @@ mod tests {
             reads_back: true,
             ..Proposal::default()
         }
+    }
+
+    #[test]
+    fn large_blocks_in_turn_have_domains_that_follow_them() {
+        let strided = |ranks: u64, block: u64, count: u64, start: u64| -> Vec<Proposal> {
+            let of = |rank: u64| {
+                let low = start + rank * block;
+                let high = low + (count - 1) * ranks * block + block;
+                Proposal { len: count * block, low, high, regions: count, ..Proposal::default() }
+            };
+            (0..ranks).map(of).collect()
+        };
+        let unit = |proposals: &[Proposal], nodes: &[usize]| {
+            local_unit(proposals, nodes).map(NonZeroU64::get)
+        };
+        let (two_each, block) = ([0, 0, 1, 1], 1 << 20);
+        assert_eq!(unit(&strided(4, block, 3, 0), &[0, 1, 2, 3]), Some(block));
+        assert_eq!(unit(&strided(4, block, 1, 8 * block), &[0, 1, 2, 3]), Some(block));
+        assert_eq!(unit(&strided(4, block, 3, 0), &two_each), Some(2 * block));
+        // Other places of the ranks, an odd start, small blocks, one node.
+        assert_eq!(unit(&strided(4, block, 3, 0), &[0, 1, 0, 1]), None);
+        assert_eq!(unit(&strided(4, block, 3, 0), &[0, 0, 0, 1]), None);
+        assert_eq!(unit(&strided(4, block, 3, block), &two_each), None);
+        assert_eq!(unit(&strided(4, 4096, 3, 0), &two_each), None);
+        assert_eq!(unit(&strided(4, block, 3, 0), &[0; 4]), None);
+        // Different amounts.
+        let mut uneven = strided(4, block, 3, 0);
+        uneven[2].len -= 1;
+        assert_eq!(unit(&uneven, &two_each), None);
+        assert_eq!(unit(&[Proposal::default(); 4], &two_each), None);
+    }
+
+    /// Where bytes between nodes cost much more than those of the store, ranks do not exchange them; over fast links,
+    /// and with small blocks, they do.
+    #[test]
+    fn the_choice_depends_on_what_links_cost() {
+        let nodes = Setting {
+            ranks_per_node: 1.0,
+            nodes: 4.0,
+            in_memory: false,
+            ..setting(Direction::Write)
+        };
+        let small =
+            Proposal { pieces: 4096, regions: 4096, high: 4 << 20, ..proposal(0, 1 << 20, 7) };
+        let methods = [Method::Posix, Method::TwoPhase];
+        let chosen = |link_byte: f64, proposal: Proposal| {
+            let costs =
+                Costs { link_byte, write_op: 20e-6, contended_op: 20e-6, ..Costs::default() };
+            choose(&methods, &[proposal; 4], &costs, &nodes).0
+        };
+        assert_eq!(chosen(1.0 / 10e9, small), Method::TwoPhase);
+        assert_eq!(chosen(1.0 / 2.5e6, small), Method::Posix);
     }
 
     #[test]

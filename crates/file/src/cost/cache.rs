@@ -13,7 +13,7 @@ use super::{COSTS, Costs};
 use crate::user_cache;
 
 /// The first line of a cache file.
-const VERSION: &str = "striate-costs 2";
+const VERSION: &str = "striate-costs 3";
 
 /// How long a cache file is valid.
 const VALID: Duration = Duration::from_secs(24 * 60 * 60);

@@ -29,7 +29,9 @@ use crate::method::two_phase::node_work::NodeWork;
 use crate::method::two_phase::plan::Groups;
 use crate::method::two_phase::window_ring::WindowRing;
 use crate::method::two_phase::{FailureFlag, GroupsCall, Holes, TwoPhaseCall, TwoPhaseOutcome};
-use crate::method_selection::{CollectivePlan, HoleCheck, Setting, candidates, plan_collective};
+use crate::method_selection::{
+    CollectivePlan, HoleCheck, Setting, candidates, local_unit, plan_collective,
+};
 use crate::rendezvous::{EncodedProposal, Proposal, Rendezvous, error_of, share_error};
 use crate::{Direction, File, FileError};
 
@@ -171,9 +173,9 @@ impl RingState {
         }
     }
 
-    /// The file domains of an access to this range.
-    pub(super) fn domains(&self, range: std::ops::Range<u64>) -> Domains {
-        self.groups.domains(range)
+    /// The file domains of a planned access.
+    pub(super) fn domains(&self, plan: &CollectivePlan) -> Domains {
+        self.groups.domains(plan.range.clone(), plan.local_unit)
     }
 }
 
@@ -325,6 +327,7 @@ impl File {
             window: hints.cb_buffer_size.unwrap_or(1 << 20) as f64,
             sieve_buffer: hints.sieve_buffer(direction) as f64,
             list_regions: hints.list_regions as f64,
+            local_unit: None,
         }
     }
 
@@ -459,8 +462,15 @@ impl File {
         agreed: &Agreed,
     ) -> Option<CollectivePlan> {
         self.collective.rendezvous.elision.record_call(None);
-        let setting = self.collective_setting(direction);
         let (hints, atomic) = (&self.handle.hints, self.handle.atomic);
+        let capabilities = self.handle.store.capabilities();
+        let nodes = self.handle.comm.nodes();
+        let local_unit = if Groups::may_follow_blocks(nodes, hints, &capabilities) {
+            local_unit(&agreed.proposals, nodes)
+        } else {
+            None
+        };
+        let setting = Setting { local_unit, ..self.collective_setting(direction) };
         plan_collective(&agreed.proposals, agreed.seed, hints, setting, atomic)
     }
 

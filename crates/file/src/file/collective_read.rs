@@ -131,7 +131,7 @@ impl File {
         let (comm, store) = (Arc::clone(&self.handle.comm), Arc::clone(&self.handle.store));
         let before = store.counts();
         let ring = self.take_ring()?;
-        let domains = ring.domains(plan.range.clone());
+        let domains = ring.domains(plan);
         let outcome = ring.read(comm.as_ref(), store.as_ref(), &domains, side, to)?;
         self.finish_two_phase(READ, side, ring, &domains, outcome, before)
     }

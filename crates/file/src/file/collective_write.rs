@@ -114,7 +114,7 @@ impl File {
         let (comm, store) = (Arc::clone(&self.handle.comm), Arc::clone(&self.handle.store));
         let before = store.counts();
         let ring = self.take_ring()?;
-        let domains = ring.domains(plan.range.clone());
+        let domains = ring.domains(plan);
         let (check, store) = (plan.hole_check.as_ref(), store.as_ref());
         let outcome = ring.write(comm.as_ref(), store, &domains, side, check, from)?;
         self.finish_two_phase(WRITE, side, ring, &domains, outcome, before)

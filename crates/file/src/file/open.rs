@@ -17,6 +17,7 @@ use super::nonblocking::Pending;
 use super::shared_pointer::Pointers;
 use crate::cost_model::{CostModel, CostTable};
 use crate::hints::{MethodChoice, Switch};
+use crate::link_cost;
 use crate::location::{Location, OpenedStore};
 use crate::rendezvous::{Proposal, Rendezvous, error_of, share_error};
 use crate::write_behind::OpenFileEntry;
@@ -65,6 +66,13 @@ impl File {
             Ok(())
         };
         let is_striped = opened.as_ref().is_some_and(|opened| opened.striping.is_some());
+        // Measured where a method is to be chosen by it.
+        let chooses = hints.method == MethodChoice::Auto;
+        let link = if chooses { link_cost::measure(comm.as_ref())? } else { None };
+        if let Some(link) = link {
+            let nodes = comm.nodes().iter().max().map_or(1, |max| max + 1);
+            model.set_link(nodes, link);
+        }
         let proposal = Proposal {
             costs: model.table().measured(),
             note: u8::from(is_striped),

@@ -133,6 +133,8 @@ struct PublishedTask {
     number: u64,
     task: Task,
     staging: Option<usize>,
+    /// The message, in a group that needs no staging.
+    message: Vec<u8>,
 }
 
 /// See the module.
@@ -207,7 +209,7 @@ impl<'c> Leader<'c> {
             aggregators: descriptions.aggregators.clone(),
             queued: VecDeque::new(),
             published: VecDeque::new(),
-            free_staging: (0..sizes.staging).rev().collect(),
+            free_staging: (0..sizes.staging.max(1)).rev().collect(),
         }
     }
 
@@ -629,32 +631,45 @@ impl<'c> Leader<'c> {
         if !self.call.work.has_room(self.ranks()) || needs_staging && self.free_staging.is_empty() {
             return false;
         }
-        let Some(QueuedTask { task, mut step, offsets }) = self.queued.pop_front() else {
+        let Some(QueuedTask { mut task, mut step, offsets }) = self.queued.pop_front() else {
             return false;
         };
+        let work = self.call.work;
         let buffer = if needs_staging { self.free_staging.pop() } else { None };
         if let (Some(buffer), Step::Pack { staging, .. } | Step::Unpack { staging, .. }) =
             (buffer, &mut step)
         {
             *staging = buffer;
         }
-        if let (Task::Unpack { data, .. }, Some(buffer)) = (&task, buffer) {
-            let data = &data[HEADER..];
-            assert!(data.len() <= self.call.work.sizes().window, "a message fits its buffer");
-            // SAFETY: no step uses the buffer, and it is long enough.
-            unsafe {
-                let staging = self.call.work.staging(buffer);
-                std::ptr::copy_nonoverlapping(data.as_ptr(), staging, data.len());
+        let mut message = Vec::new();
+        match (&mut task, buffer) {
+            (Task::Pack { bytes, .. }, _) if work.needs_no_staging() => {
+                message = vec![0; *bytes as usize];
+                work.set_message(message.as_mut_ptr());
             }
+            (Task::Unpack { data, .. }, _) if work.needs_no_staging() => {
+                message = std::mem::take(data);
+                work.set_message(message[HEADER..].as_mut_ptr());
+            }
+            (Task::Unpack { data, .. }, Some(buffer)) => {
+                let data = &data[HEADER..];
+                assert!(data.len() <= work.sizes().window, "a message fits its buffer");
+                // SAFETY: no step uses the buffer, and it is long enough.
+                unsafe {
+                    let staging = work.staging(buffer);
+                    std::ptr::copy_nonoverlapping(data.as_ptr(), staging, data.len());
+                }
+            }
+            _ => {}
         }
         let number = self.call.work.publish(step, &offsets);
-        self.published.push_back(PublishedTask { number, task, staging: buffer });
+        self.published.push_back(PublishedTask { number, task, staging: buffer, message });
         true
     }
 
     /// All ranks of the group have done a task.
     fn task_done(&mut self, done: PublishedTask) -> Result<(), CommError> {
-        let PublishedTask { task, staging, .. } = done;
+        let PublishedTask { task, staging, message, .. } = done;
         match task {
             Task::Put { slot } | Task::Take { slot } => self.own_part_moved(slot),
             Task::Unpack { from, .. } => self.send(from, CONTROL, Vec::new())?,
@@ -663,6 +678,7 @@ impl<'c> Leader<'c> {
                     // An empty message says that a rank has failed.
                     None => Vec::new(),
                     Some(_) if self.call.has_failed() => Vec::new(),
+                    Some(_) if self.call.work.needs_no_staging() => message,
                     Some(buffer) => {
                         assert!(bytes as usize <= self.call.work.sizes().window, "as above");
                         let staging = self.call.work.staging(buffer).cast_const();

@@ -16,7 +16,7 @@
 //! leader publishes a step by a store with release order, and ranks count it as done in the same way.
 
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use striate_comm::shm::{Backoff, BackoffPolicy, EventCount, Waiter};
@@ -138,6 +138,8 @@ pub(crate) struct NodeWork {
     base: NonNull<u8>,
     sizes: NodeWorkSizes,
     backoff: Backoff,
+    /// In a group of one rank: the memory of the message that is packed or unpacked, in place of a staging buffer.
+    message: AtomicPtr<u8>,
     /// Keeps the memory alive.
     _memory: RingMemory,
 }
@@ -158,7 +160,8 @@ impl NodeWork {
         let (base, len) = memory.extent();
         assert!(len >= sizes.len(), "the parts fit their memory");
         let policy = BackoffPolicy { sleep: SLEEP, ..BackoffPolicy::of_ranks(sizes.ranks) };
-        Self { base, sizes, backoff: Backoff::new(policy), _memory: memory }
+        let (backoff, message) = (Backoff::new(policy), AtomicPtr::default());
+        Self { base, sizes, backoff, message, _memory: memory }
     }
 
     /// In zeroed memory of [`NodeWorkSizes::len`] that the ranks of a node share.
@@ -210,8 +213,21 @@ impl NodeWork {
         self.base.as_ptr().wrapping_add(at)
     }
 
+    /// Whether the group has one rank, which packs and unpacks messages where they are.
+    pub(super) const fn needs_no_staging(&self) -> bool {
+        self.sizes.staging == 0
+    }
+
+    /// Makes this the memory of the only staging buffer; see [`NodeWork::needs_no_staging`].
+    pub(super) fn set_message(&self, memory: *mut u8) {
+        self.message.store(memory, Ordering::Relaxed);
+    }
+
     /// Memory of a staging buffer.
     pub(super) fn staging(&self, buffer: usize) -> *mut u8 {
+        if self.needs_no_staging() {
+            return self.message.load(Ordering::Relaxed);
+        }
         assert!(buffer < self.sizes.staging, "a staging buffer");
         let at = self.sizes.first_staging() + buffer * self.sizes.buffer();
         self.base.as_ptr().wrapping_add(at)

@@ -5,7 +5,7 @@
 //! pure: every rank computes the same plan from the same numbers.
 
 use std::num::{NonZeroU32, NonZeroU64};
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use striate_layout::file_domain::{DomainKind, Domains};
 use striate_store::store::Capabilities;
@@ -23,18 +23,17 @@ const SHARED_SLOTS: usize = 4;
 /// The default window of a single rank, as in \[CHING\], and how many: one is filled while the other is written.
 const OWN_WINDOW: u64 = 4 << 20;
 const OWN_SLOTS: usize = 2;
-/// The default window where groups exchange messages: a message of each other group and window. With windows of 4 MiB
-/// the first byte is written, and the last one requested, so late that links are idle half of the time; with many groups
-/// windows are larger, so that a message has so many bytes.
-const MESSAGE_WINDOW: u64 = 256 << 10;
-const LARGEST_MESSAGE_WINDOW: u64 = 4 << 20;
+/// The default window where groups exchange messages: so large that each group has so many bytes of it, which is the
+/// length of a message. Shorter ones cost more processor time; MPI sends longer ones only when the receiver has agreed, and
+/// links are idle meanwhile.
 const MESSAGE: u64 = 16 << 10;
+const MESSAGE_WINDOWS: RangeInclusive<u64> = 64 << 10..=4 << 20;
 /// Bytes of the windows that such an aggregator has open, and how many windows.
 const OPEN: u64 = 2 << 20;
-const OPEN_WINDOWS: std::ops::RangeInclusive<u64> = 3..=8;
-/// Bytes under way to or from such an aggregator, at least: enough for 10 Gbit/s over 0.8 ms. More would wait in the queues of
-/// slower links, and delay requests.
-const UNDER_WAY: u64 = 1 << 20;
+const OPEN_WINDOWS: RangeInclusive<u64> = 3..=16;
+/// Bytes under way to or from such an aggregator, at least: enough for 10 Gbit/s over 0.4 ms. More would wait in the
+/// queues of slower links, and delay requests.
+const UNDER_WAY: u64 = 512 << 10;
 /// Staging buffers of a group: one is packed while another is sent.
 const STAGING: usize = 4;
 /// Threads that read and write windows of such an aggregator, at most.
@@ -114,7 +113,8 @@ impl Groups {
         let most = ranks.iter().map(Vec::len).max().unwrap_or(1) as u64;
         let groups = ranks.len() as u64;
         let window = hints.cb_buffer_size.unwrap_or(if groups > 1 {
-            (groups * MESSAGE).next_power_of_two().clamp(MESSAGE_WINDOW, LARGEST_MESSAGE_WINDOW)
+            let window = (groups * MESSAGE).next_power_of_two();
+            window.clamp(*MESSAGE_WINDOWS.start(), *MESSAGE_WINDOWS.end())
         } else if in_memory {
             SHARED_WINDOW.max(SHARE * most)
         } else {
@@ -141,8 +141,7 @@ impl Groups {
 
     /// Bytes that may be under way to or from an aggregator.
     pub(crate) fn under_way(&self) -> u64 {
-        let least = std::env::var("UW").ok().and_then(|v| v.parse().ok()).unwrap_or(UNDER_WAY);
-        least.max(self.window.get().saturating_mul(2).min(least))
+        UNDER_WAY.max(self.ranks.len() as u64 * MESSAGE)
     }
 
     /// Bytes of the memory that a group of `ranks` ranks needs to exchange messages with others.
@@ -150,7 +149,8 @@ impl Groups {
         let window = self.window.get() as usize;
         let slots = if self.aggregator[group].is_some() { self.slots } else { 0 };
         let ranks = self.ranks[group].len();
-        NodeWorkSizes { ranks, slots, window, staging: STAGING }
+        let staging = if ranks > 1 { STAGING } else { 0 };
+        NodeWorkSizes { ranks, slots, window, staging }
     }
 
     /// Threads that read and write windows of an aggregator.
@@ -167,8 +167,23 @@ impl Groups {
         self.ranks.iter().position(|ranks| ranks.binary_search(&rank).is_ok()).unwrap_or(0)
     }
 
-    pub(crate) fn domains(&self, range: Range<u64>) -> Domains {
-        Domains::new(self.kind, range, self.aggregators, self.window)
+    /// Domains of a range, in units that make bytes stay on their node, if there are such.
+    pub(crate) fn domains(&self, range: Range<u64>, local_unit: Option<NonZeroU64>) -> Domains {
+        let kind = local_unit.map_or(self.kind, |unit| DomainKind::StaticCycling { unit });
+        Domains::new(kind, range, self.aggregators, self.window)
+    }
+
+    /// Whether domains may be chosen by the blocks of an access: every node has an aggregator, and nothing is known of the
+    /// store that speaks for others.
+    pub(crate) fn may_follow_blocks(
+        nodes: &[usize],
+        hints: &Hints,
+        capabilities: &Capabilities,
+    ) -> bool {
+        nodes.iter().any(|&node| node > 0)
+            && hints.domains == DomainChoice::Auto
+            && (hints.cb_nodes, hints.cb_per_node) == (None, None)
+            && hints.striping_unit.or(capabilities.stripe_unit).is_none()
     }
 }
 
