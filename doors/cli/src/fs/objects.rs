@@ -57,6 +57,8 @@ pub(super) fn list(url: &S3Url) -> Result<Vec<FileInfo>, CommandError> {
         size: object.len,
         created_ms: 0,
         modified_ms: object.modified_ms,
+        objects: Vec::new(),
+        truncations: 0,
     };
     Ok(objects.into_iter().map(file).collect())
 }
