@@ -28,7 +28,7 @@ fn sees_old_bytes(
     let mut all = vec![0; BLOCKS * round];
     file.read_at(0, &mut all[..])?;
     let (byte, block) = (Datatype::bytes(1).unwrap(), Datatype::bytes(BLOCK as u64).unwrap());
-    let dealt = Datatype::resized(&block, 0, round as u64).unwrap();
+    let dealt = Datatype::resized(&block, 0, round as i64).unwrap();
     let first = (BLOCK * comm.rank()) as u64;
     file.set_view(View::new(first, &byte, &dealt).unwrap())?;
     let mine = vec![1 + comm.rank() as u8; BLOCK * BLOCKS];

@@ -11,13 +11,15 @@
 //! The client is built in by the feature `s3`. Without it, the same types exist, and say so.
 
 mod error;
-mod plan;
+mod upload_parts;
 mod url;
 
 #[cfg(feature = "s3")]
 mod bucket;
 #[cfg(feature = "s3")]
 mod failure;
+#[cfg(feature = "s3")]
+mod fetch_plan;
 #[cfg(feature = "s3")]
 mod listing;
 #[cfg(feature = "s3")]
@@ -35,10 +37,13 @@ pub use bucket::S3Bucket;
 pub use error::S3Error;
 #[cfg(feature = "s3")]
 pub use object::S3Object;
-pub use plan::{BLOCK, UploadParts};
 #[cfg(feature = "s3")]
 pub use upload::S3Upload;
+pub use upload_parts::UploadParts;
 pub use url::{S3Url, S3UrlError};
+
+/// Bytes of a block of the cache of an open object.
+pub const BLOCK: u64 = 256 << 10;
 
 /// What a bucket says about an object.
 #[derive(Clone, Debug, PartialEq, Eq)]

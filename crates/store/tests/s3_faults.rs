@@ -27,15 +27,15 @@ enum Mishap {
 
 /// A server with one object.
 #[derive(Debug)]
-struct FakeServer {
+struct FailingS3 {
     address: String,
-    state: Arc<Mutex<FakeState>>,
+    state: Arc<Mutex<FailingState>>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
-struct FakeState {
+struct FailingState {
     content: Vec<u8>,
     version: u32,
     mishap: Option<Mishap>,
@@ -45,13 +45,13 @@ struct FakeState {
     others: Vec<String>,
 }
 
-struct FakeRequest {
+struct HttpRequestHead {
     method: String,
     target: String,
     headers: Vec<(String, String)>,
 }
 
-impl FakeRequest {
+impl HttpRequestHead {
     fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| &**value)
     }
@@ -75,12 +75,17 @@ impl FakeRequest {
     }
 }
 
-impl FakeServer {
+impl FailingS3 {
     fn new(content: Vec<u8>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
-        let state =
-            FakeState { content, version: 1, mishap: None, ranges: Vec::new(), others: Vec::new() };
+        let state = FailingState {
+            content,
+            version: 1,
+            mishap: None,
+            ranges: Vec::new(),
+            others: Vec::new(),
+        };
         let (state, stop) = (Arc::new(Mutex::new(state)), Arc::new(AtomicBool::new(false)));
         let (shared, stopped) = (Arc::clone(&state), Arc::clone(&stop));
         let thread = std::thread::spawn(move || {
@@ -115,7 +120,7 @@ impl FakeServer {
     }
 }
 
-impl Drop for FakeServer {
+impl Drop for FailingS3 {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::SeqCst);
         let _ = TcpStream::connect(self.address.trim_start_matches("http://"));
@@ -135,9 +140,9 @@ fn bucket_at(address: &str, patience: Duration) -> Arc<S3Bucket> {
 }
 
 /// Answers the requests of a connection.
-fn serve(stream: &TcpStream, state: &Mutex<FakeState>) {
+fn serve(stream: &TcpStream, state: &Mutex<FailingState>) {
     let mut reader = BufReader::new(stream);
-    while let Some(request) = FakeRequest::read(&mut reader) {
+    while let Some(request) = HttpRequestHead::read(&mut reader) {
         let mut state = state.lock().unwrap();
         let mishap = match state.mishap.take() {
             Some(Mishap::Status(code, left)) => {
@@ -227,7 +232,7 @@ fn text(error: &StoreError) -> String {
 #[test]
 fn small_reads_fetch_a_block_once() {
     let all = content(3 * BLOCK + 1000);
-    let server = FakeServer::new(all.clone());
+    let server = FailingS3::new(all.clone());
     let object = server.open();
     assert_eq!(object.len().unwrap(), all.len() as u64);
     let mut buffer = [0; 100];
@@ -248,7 +253,7 @@ fn small_reads_fetch_a_block_once() {
 #[test]
 fn regions_share_requests() {
     let all = content(200 * BLOCK);
-    let server = FakeServer::new(all.clone());
+    let server = FailingS3::new(all.clone());
     let object = server.open();
     // 1000 regions in 10 blocks, and one far away.
     let mut regions: Vec<Region> = (0..1000)
@@ -277,7 +282,7 @@ fn regions_share_requests() {
 #[test]
 fn passing_failures_are_retried() {
     let all = content(BLOCK);
-    let server = FakeServer::new(all.clone());
+    let server = FailingS3::new(all.clone());
     let object = server.open();
     server.next(Mishap::Status(503, 3));
     let mut buffer = vec![0; all.len()];
@@ -292,7 +297,7 @@ fn passing_failures_are_retried() {
 
 #[test]
 fn lasting_failures_are_errors_within_the_limit() {
-    let server = FakeServer::new(content(BLOCK));
+    let server = FailingS3::new(content(BLOCK));
     let bucket = server.bucket(Duration::from_millis(800));
     let open = || S3Object::open_in(&bucket, "key");
     let mut buffer = [0; 10];
@@ -316,7 +321,7 @@ fn lasting_failures_are_errors_within_the_limit() {
 
 #[test]
 fn refusals_say_what_is_wrong() {
-    let server = FakeServer::new(content(10));
+    let server = FailingS3::new(content(10));
     let bucket = server.bucket(Duration::from_secs(5));
     server.next(Mishap::Status(403, 1));
     let error = S3Object::open_in(&bucket, "key").unwrap_err();
@@ -337,7 +342,7 @@ fn refusals_say_what_is_wrong() {
 
 #[test]
 fn an_object_that_is_replaced_is_an_error() {
-    let server = FakeServer::new(content(4 * BLOCK));
+    let server = FailingS3::new(content(4 * BLOCK));
     let object = server.open();
     assert_eq!(object.version(), Some("\"v1\""));
     let mut buffer = [0; 10];
@@ -351,7 +356,7 @@ fn an_object_that_is_replaced_is_an_error() {
 
 #[test]
 fn objects_are_not_written_in_place() {
-    let server = FakeServer::new(content(10));
+    let server = FailingS3::new(content(10));
     let object = server.open();
     let errors = [
         object.write_at(0, b"a").unwrap_err(),
@@ -369,7 +374,7 @@ fn objects_are_not_written_in_place() {
 
 #[test]
 fn an_upload_that_fails_is_aborted() {
-    let server = FakeServer::new(Vec::new());
+    let server = FailingS3::new(Vec::new());
     let bucket = server.bucket(Duration::from_millis(800));
     let parts = UploadParts::new(12 << 20, 5 << 20);
     let upload = S3Upload::begin_in(&bucket, "key", parts).unwrap();

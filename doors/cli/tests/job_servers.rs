@@ -38,7 +38,7 @@ impl Job {
 
     /// The script in node 1, with nodes and a launcher; `options` are the rest.
     fn start(&self, nodes: &str, options: &[&str], program: &str) -> Child {
-        let mut command: Command = self.lab.command(1, "bash").unwrap();
+        let mut command: Command = self.lab.command(0, "bash").unwrap();
         command
             .arg(repository().join("etc/job-servers"))
             .args([
@@ -64,7 +64,7 @@ impl Job {
 
     /// Nothing of the job is left: no server, no directory.
     fn assert_clean(&self, nodes: usize) {
-        for node in 1..=nodes {
+        for node in 0..nodes {
             let servers = self.lab.processes(node).unwrap();
             let left: Vec<_> = servers.iter().filter(|one| one.name == "striate").collect();
             assert!(left.is_empty(), "node {node}: {left:?}");
@@ -141,7 +141,7 @@ fn a_signal_ends_the_program_and_what_it_wrote_is_drained() {
         assert!(begin.elapsed() < LIMIT, "the program does not run");
     };
     // To the script alone.
-    let mut kill = job.lab.command(1, "kill").unwrap();
+    let mut kill = job.lab.command(0, "kill").unwrap();
     assert!(kill.args(["-TERM", &script]).status().unwrap().success());
     let output = ended(child);
     assert_eq!(output.status.code(), Some(3), "{}", said(&output));
@@ -161,7 +161,7 @@ fn what_cannot_be_copied_stays_on_the_nodes() {
         said(&output).contains("is not copied")
             && said(&output).contains("still in /tmp/job-servers")
     );
-    let tmp = job.lab.path_in(1, Path::new("/tmp")).unwrap();
+    let tmp = job.lab.path_in(0, Path::new("/tmp")).unwrap();
     assert!(
         fs::read_dir(tmp).unwrap().any(|entry| {
             entry.unwrap().file_name().to_string_lossy().starts_with("job-servers")

@@ -5,9 +5,10 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use striate_store::s3::S3Bucket;
 use striate_testing::Moto;
 
 fn striate(server: &Moto, directory: &Path, arguments: &[&str]) -> Output {
@@ -111,16 +112,20 @@ fn what_killed_uploads_leave_is_removed() {
     let here = tempfile::tempdir().unwrap();
     let here = here.path();
     fs::write(here.join("big"), content(300 << 20)).unwrap();
+    let patience = Duration::from_secs(30);
+    let bucket = S3Bucket::new("tests", &server.variables(), patience).unwrap();
     let interrupted = |signal: rustix::process::Signal| {
         let copy = ["fs", "cp", "--threads", "1", "big", "s3://tests/run/big"];
-        let mut copy =
-            command(&server, here, &copy).stderr(std::process::Stdio::null()).spawn().unwrap();
-        std::thread::sleep(Duration::from_millis(900));
+        let mut copy = command(&server, here, &copy).stderr(Stdio::null()).spawn().unwrap();
+        let begin = Instant::now();
+        while bucket.unfinished("run").unwrap().is_empty() {
+            assert!(begin.elapsed() < Duration::from_secs(60), "no upload begins");
+            std::thread::sleep(Duration::from_millis(5));
+        }
         let pid = rustix::process::Pid::from_child(&copy);
         let _ = rustix::process::kill_process(pid, signal);
-        let begin = Instant::now();
         while copy.try_wait().unwrap().is_none() {
-            assert!(begin.elapsed() < Duration::from_secs(30));
+            assert!(begin.elapsed() < Duration::from_secs(120), "it does not end");
             std::thread::sleep(Duration::from_millis(10));
         }
         assert!(!copy.wait().unwrap().success());

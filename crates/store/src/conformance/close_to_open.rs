@@ -1,6 +1,7 @@
 //! [`CloseToOpen`]: for tests, a handle as a client of NFS has it: it keeps what it has read, and
 //! others see what it has written when it is synchronised.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -63,12 +64,14 @@ impl CloseToOpen {
 impl Cache {
     /// The page that holds a byte, from the server if it is not known.
     fn page(&mut self, server: &MemoryStore, number: u64) -> Result<&mut Vec<u8>, StoreError> {
-        if !self.pages.contains_key(&number) {
-            let mut page = vec![0; PAGE as usize];
-            server.read_at(number * PAGE, &mut page)?;
-            self.pages.insert(number, page);
+        match self.pages.entry(number) {
+            Entry::Occupied(known) => Ok(known.into_mut()),
+            Entry::Vacant(vacant) => {
+                let mut page = vec![0; PAGE as usize];
+                server.read_at(number * PAGE, &mut page)?;
+                Ok(vacant.insert(page))
+            }
         }
-        Ok(self.pages.entry(number).or_default())
     }
 
     /// Hands what is dirty to the server.

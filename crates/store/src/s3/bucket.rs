@@ -53,8 +53,7 @@ impl S3Bucket {
     /// The bucket of a URL; connections are shared by all that ask for it with the same
     /// environment.
     pub fn shared(url: &S3Url) -> Result<Arc<Self>, StoreError> {
-        static BUCKETS: LazyLock<Mutex<HashMap<(String, Environment), Arc<S3Bucket>>>> =
-            LazyLock::new(Mutex::default);
+        static BUCKETS: LazyLock<Mutex<SharedBuckets>> = LazyLock::new(Mutex::default);
         let key = (url.bucket.clone(), environment());
         let mut buckets = BUCKETS.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(bucket) = buckets.get(&key) {
@@ -155,19 +154,19 @@ impl S3Bucket {
     }
 
     /// An error of the library.
+    #[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
     pub(super) fn failure(&self, error: object_store::Error) -> S3Error {
-        translate(error, &self.endpoint)
+        translate(&error, &self.endpoint)
     }
 
     /// The size and version of an object.
     pub fn head(&self, key: &str) -> Result<ObjectInfo, StoreError> {
-        let found = self.wait(Operation::Open, key, 0, async {
+        self.wait(Operation::Open, key, 0, async {
             match self.client.head(&path(key)?).await {
                 Ok(meta) => Ok(info(meta)),
                 Err(error) => Err(self.missing(self.failure(error)).await),
             }
-        });
-        found
+        })
     }
 
     /// Whether an error is due to the bucket. The library does not say so, and a server says it
@@ -310,6 +309,9 @@ impl S3Bucket {
 
 /// Variables by their names, sorted.
 type Environment = Vec<(String, String)>;
+
+/// By the name and the environment.
+type SharedBuckets = HashMap<(String, Environment), Arc<S3Bucket>>;
 
 /// What a client depends on: programs, and tests, may change it.
 fn environment() -> Environment {

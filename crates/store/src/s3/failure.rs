@@ -6,23 +6,23 @@ use object_store::client::{HttpError, HttpErrorKind};
 
 use super::S3Error;
 
-pub(super) fn translate(error: object_store::Error, endpoint: &str) -> S3Error {
+pub(super) fn translate(error: &object_store::Error, endpoint: &str) -> S3Error {
     use object_store::Error as Library;
     let text = |source: &(dyn Error + Send + Sync)| code(&source.to_string());
-    match &error {
+    match error {
         Library::NotFound { .. } => S3Error::NoKey,
         Library::Precondition { .. } | Library::NotModified { .. } => S3Error::Changed,
         Library::PermissionDenied { source, .. } | Library::Unauthenticated { source, .. } => {
             S3Error::Denied(text(source.as_ref()))
         }
-        _ => match http(&error) {
+        _ => match http(error) {
             Some(http)
                 if matches!(http.kind(), HttpErrorKind::Connect | HttpErrorKind::Timeout) =>
             {
                 S3Error::Unreachable { endpoint: endpoint.to_owned(), reason: innermost(http) }
             }
             Some(http) => S3Error::Failed(innermost(http)),
-            None => S3Error::Failed(code(&innermost(&error))),
+            None => S3Error::Failed(code(&innermost(error))),
         },
     }
 }

@@ -17,8 +17,8 @@ use object_store::{GetOptions, GetRange, ObjectStore};
 use tokio::task::JoinSet;
 
 use super::bucket::{S3Bucket, path};
-use super::plan::{BLOCK, RUN, blocks, runs};
-use super::{S3Error, S3Url};
+use super::fetch_plan::{RUN, blocks, runs};
+use super::{BLOCK, S3Error, S3Url};
 use crate::error::{Cause, Malformed, Operation, StoreError};
 use crate::expand;
 use crate::store::{Capabilities, Lock, LockKind, Region, Store, TypedRequest};
