@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::heap::global::Collection;
-use crate::model::{Address, Datatype};
+use crate::model::{Address, Datatype, Message};
 use crate::shared::SharedMessageIndex;
 
 /// The most committed types that are kept.
@@ -12,12 +12,18 @@ const TYPES: usize = 1024;
 /// The most bytes of global heap collections that are kept, if there is more than one.
 const HEAP_BYTES: usize = 16 << 20;
 
+/// The most messages for which room is kept.
+const MOST_ROOM: usize = 1024;
+
 /// Decoded structures that are kept with a file.
 #[derive(Debug, Default)]
 pub(crate) struct Caches {
     types: Mutex<HashMap<Address, Datatype>>,
     collections: Mutex<Collections>,
     shared_messages: Mutex<Option<Arc<[SharedMessageIndex]>>>,
+    /// Room for the messages of a header: too large for the short cuts of allocators, and asked for
+    /// once per object.
+    room: Mutex<Vec<Message>>,
 }
 
 #[derive(Debug, Default)]
@@ -51,6 +57,22 @@ impl Caches {
         }
         kept.bytes += collection.len();
         kept.by_address.insert(address, collection);
+    }
+
+    /// Room for so many messages.
+    pub(crate) fn room_for_messages(&self, count: usize) -> Vec<Message> {
+        let mut room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut room = std::mem::take(&mut *room);
+        room.reserve(count);
+        room
+    }
+
+    /// Takes room back.
+    pub(crate) fn keep_room(&self, mut messages: Vec<Message>) {
+        messages.clear();
+        if messages.capacity() <= MOST_ROOM {
+            *self.room.lock().unwrap_or_else(PoisonError::into_inner) = messages;
+        }
     }
 
     pub(crate) fn shared_messages(&self) -> Option<Arc<[SharedMessageIndex]>> {

@@ -127,6 +127,11 @@ impl<S: Source> File<S> {
         object_header::object(&self.walk(), address)
     }
 
+    /// Gives back the memory of an object, for that of another one.
+    pub(crate) fn reuse(&self, object: Object) {
+        self.caches.keep_room(object.header.messages);
+    }
+
     /// The links of a group: in the order of creation if that is tracked, else by name.
     pub fn links(&self, group: &Object) -> Result<Vec<Link>> {
         group::links(&self.walk(), group)

@@ -114,6 +114,7 @@ impl Objects {
                 ObjectKind::Group => children.push(PendingGroup { parent: group, name, object }),
                 ObjectKind::Dataset => {
                     let found = self.dataset(file, group, name, &object, findings)?;
+                    file.reuse(object);
                     self.datasets.push(found);
                 }
                 ObjectKind::Datatype => self.committed(file, group, name, &object, findings)?,

@@ -26,7 +26,7 @@ pub(super) fn read(walk: &Walk<'_>, address: Address) -> Result<ObjectHeader> {
         attribute_order_tracked: false,
         attribute_order_indexed: false,
         attribute_phase_change: None,
-        messages: Vec::with_capacity(USUAL_MESSAGES),
+        messages: walk.caches().room_for_messages(USUAL_MESSAGES),
     };
     let mut continuations = Continuations::new(address);
     let mut block = address.checked_add(PREFIX).map(|begin| (begin, size));

@@ -49,7 +49,7 @@ pub(super) fn read(walk: &Walk<'_>, address: Address) -> Result<ObjectHeader> {
         attribute_order_tracked: flags & ORDER_TRACKED != 0,
         attribute_order_indexed: flags & ORDER_INDEXED != 0,
         attribute_phase_change,
-        messages: Vec::with_capacity(USUAL_MESSAGES),
+        messages: walk.caches().room_for_messages(USUAL_MESSAGES),
     };
     let mut continuations = Continuations::new(address);
     let length = size.saturating_add(begin as u64 + CHECKSUM);
