@@ -466,9 +466,8 @@ impl Definition {
         for filter in &storage.filters {
             let fault = match filter {
                 ChunkFilter::Deflate(level) if *level > 9 => Some("deflate has levels 0 to 9"),
-                ChunkFilter::Zstd(level) if !(1..=22).contains(level) => {
-                    Some("zstd has levels 1 to 22")
-                }
+                // 0 is zstd's default.
+                ChunkFilter::Zstd(level) if *level > 22 => Some("zstd has levels 0 to 22"),
                 ChunkFilter::Other(_) => Some("only a file that exists has other filters"),
                 _ => None,
             };

@@ -7,7 +7,7 @@ mod headers;
 use headers::{alignment, dimension, grown, header, sample};
 use proptest::prelude::*;
 use striate_array::format::{
-    Alignment, DecodeError, Format, Header, Problem, Type, Values, check_name, validate,
+    Alignment, DecodeError, Dimension, Format, Header, Problem, Type, Values, check_name, validate,
 };
 
 const FORMATS: [Format; 3] = [Format::Cdf1, Format::Cdf2, Format::Cdf5];
@@ -339,6 +339,20 @@ fn harmless_problems_are_reported_by_validation_only() {
             "{reported:?}"
         );
     }
+}
+
+/// Reference files of netCDF-C have them; ncdump shows the names without.
+#[test]
+fn zeros_at_the_end_of_a_name_are_no_part_of_it() {
+    let mut header = Header::new(Format::Cdf2);
+    header.dimensions.push(Dimension::classic("ppnnnnnn", 7));
+    let mut bytes = file_of(&header);
+    let at = bytes.windows(8).position(|it| it == b"ppnnnnnn").unwrap();
+    bytes[at + 2..at + 8].fill(0);
+    let (read, _) = Header::decode(&bytes).unwrap();
+    assert_eq!(read.dimensions[0].name, "pp");
+    // It is not what the specification says.
+    assert_eq!(violations(&bytes).len(), 1, "{:?}", violations(&bytes));
 }
 
 #[test]

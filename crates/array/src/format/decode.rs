@@ -128,6 +128,15 @@ struct NameList<'b> {
 
 const FEW: usize = 8;
 
+/// A name without the zeros at its end, which early versions of netCDF-C counted as part of it;
+/// their readers take them for the end of a string of C.
+fn before_zero(name: &[u8]) -> &[u8] {
+    match name.iter().position(|&byte| byte == 0) {
+        None | Some(0) => name,
+        Some(end) => &name[..end],
+    }
+}
+
 impl<'b> NameList<'b> {
     fn new(what: &'static str) -> Self {
         Self { what, few: [&[]; FEW], len: 0, many: HashSet::new() }
@@ -146,10 +155,10 @@ impl<'b> NameList<'b> {
             Ok(Err(source)) => reader.report(at, Problem::Name { what, source })?,
             Err(_) => reader.report(at, Problem::NotUtf8 { what, name: lossy() })?,
         }
-        if !self.is_new(bytes) {
+        if !self.is_new(before_zero(bytes)) {
             reader.report(at, Problem::Duplicate { what, name: lossy() })?;
         }
-        Ok(name.map_or_else(|_| lossy(), str::to_owned))
+        Ok(String::from_utf8_lossy(before_zero(bytes)).into_owned())
     }
 
     fn is_new(&mut self, name: &'b [u8]) -> bool {

@@ -76,7 +76,7 @@ pub enum ChunkFilter {
     Deflate(u8),
     /// A checksum of the stored bytes.
     Fletcher32,
-    /// Zstandard with a level from 1 to 22; readers need a plug-in.
+    /// Zstandard with a level from 1 to 22, or 0 for its default; readers need a plug-in.
     Zstd(u8),
     /// One that a file of others has, by its registered number.
     Other(u16),

@@ -35,7 +35,7 @@ use striate_file::Gather;
 use striate_hdf5::filter::Scratch;
 use striate_hdf5::model::Address;
 use striate_hdf5::netcdf::Storage;
-use striate_hdf5::write::{ChunkBox, StoredChunk};
+use striate_hdf5::write::{ChunkBox, Placement as VariablePlacement, StoredChunk};
 
 use super::Netcdf4State;
 use super::chunk_cache::ChunkKey;
@@ -47,6 +47,9 @@ use crate::partition::Hyperslab;
 /// Bytes of chunks that a rank has in memory at a time, in either form; more if chunks are large
 /// ([`filter_threads`]).
 const BUFFER: u64 = 16 << 20;
+
+/// Bytes of a chunk of a variable that has no place in the file.
+const UNWRITTEN: u64 = 4 << 20;
 
 /// A hyperslab in one chunk: its bytes in the chunk, and in the stream of the hyperslab.
 fn in_chunk(
@@ -117,12 +120,25 @@ fn gather_into(
 }
 
 impl Netcdf4State {
-    /// The shape of the chunks of a variable; one that has none is one chunk.
+    /// The shape of the chunks of a variable. One in its header is one chunk; one that has no place
+    /// counts as chunks that nobody wrote.
     fn chunk_shape(&self, variable: usize) -> Vec<u64> {
         if let Some(chunks) = self.chunks(variable) {
             return chunks.shape().to_vec();
         }
-        self.variable_shape(variable).into_iter().map(|size| size.max(1)).collect()
+        let mut shape = self.variable_shape(variable);
+        let mut room = match self.placement(variable) {
+            Some(VariablePlacement::Contiguous { .. }) => {
+                UNWRITTEN / (self.fills[variable].len() as u64).max(1)
+            }
+            _ => u64::MAX,
+        };
+        for len in shape.iter_mut().rev() {
+            room = room.max(1);
+            *len = (*len).clamp(1, room);
+            room /= *len;
+        }
+        shape
     }
 
     fn geometry<'c>(&self, key: &'c ChunkKey, shape: &'c [u64]) -> ChunkGeometry<'c> {

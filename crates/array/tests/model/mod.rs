@@ -200,7 +200,11 @@ pub(crate) fn storage(draw: &mut Draw, header: &Header, variable: usize) -> Stor
         if draw.chance(50) {
             storage.filters.push(ChunkFilter::Shuffle);
         }
-        storage.filters.push(draw.pick(&[ChunkFilter::Deflate(1), ChunkFilter::Zstd(1)]));
+        storage.filters.push(draw.pick(&[
+            ChunkFilter::Deflate(1),
+            ChunkFilter::Zstd(0),
+            ChunkFilter::Zstd(1),
+        ]));
         if draw.chance(30) {
             storage.filters.push(ChunkFilter::Fletcher32);
         }

@@ -186,7 +186,9 @@ def dataset(path, obj, say):
         files = [plist.get_external(i) for i in range(plist.get_external_count())]
         said = "external " + " ".join(f"{text(name)}+{offset}:{'*' if size == h5py.h5f.UNLIMITED else size}" for name, offset, size in files)
     elif layout == h5d.CONTIGUOUS:
-        said += f" {d.get_offset()}"
+        # The library adds the length of the user block to the address that stands for none.
+        user_block = obj.file.userblock_size
+        said += f" {d.get_offset() if d.get_offset() != user_block - 1 else None}"
     say(f"dataset {path} {kind(t)} {shape(space)} {said}")
     for i in range(plist.get_nfilters()):
         number, flags, parameters, name = plist.get_filter(i)

@@ -67,7 +67,12 @@ pub(super) struct PartitionedDataset {
 
 impl PartitionedDataset {
     pub(super) fn divides(&self, variable: usize) -> bool {
-        self.numbers.get(variable).is_some_and(Option::is_some)
+        self.number_of(variable).is_some()
+    }
+
+    /// The number in the dataset of a variable of the master, if it is divided.
+    pub(super) fn number_of(&self, variable: usize) -> Option<usize> {
+        self.numbers.get(variable).copied().flatten()
     }
 }
 

@@ -1,6 +1,7 @@
 //! `striate nc index`: where the chunks of a netCDF-4 file are, as a document of references by
 //! which others read it as a Zarr store without copying it.
 
+mod divided;
 mod references;
 mod zarr;
 
@@ -8,10 +9,11 @@ use std::io::{self, BufWriter, Write as _};
 use std::path::PathBuf;
 
 use clap::Args;
+use divided::IndexedPart;
 use references::{IndexError, IndexedFile};
 use serde::Serialize;
 
-use super::hdf5_file::{Recognized, recognize, unreadable};
+use super::hdf5_file::{MissingPartitions, Recognized, recognize, unreadable};
 use super::store;
 use crate::document::Document;
 use crate::number::counted;
@@ -30,7 +32,11 @@ Examples:
         'consolidated': False, 'storage_options': {'fo': 'model.json'}})
 
 The document is of version 1 of kerchunk's references. Strings of variable length, sequences, and variables
-with filters that Zarr's readers do not have are left out, and named on standard error.")]
+with filters that Zarr's readers do not have are left out, and named on standard error.
+
+Of a partitioned dataset the references name the files of all partitions. With --url, partitions in or below
+the directory of the master have the same place beside the URL. A divided variable with filters must be divided
+at multiples of its chunks, or it is left out.")]
 pub(crate) struct IndexArgs {
     /// The file that is written [default: standard output]
     #[arg(short = 'o', long, value_name = "FILE")]
@@ -70,7 +76,9 @@ pub(crate) fn run(args: &IndexArgs, json: bool) -> Result<(), CommandError> {
         ));
     }
     let opened = match recognize(&args.file)? {
-        Recognized::Hdf5(opened) => opened,
+        Recognized::Hdf5(opened) => {
+            opened.with_partitions(&args.file, MissingPartitions::Refuse)?
+        }
         Recognized::ForAnotherRank => return Ok(()),
         Recognized::Other => {
             // Perhaps it cannot be opened at all.
@@ -83,7 +91,8 @@ pub(crate) fn run(args: &IndexArgs, json: bool) -> Result<(), CommandError> {
         }
     };
     let url = args.url.clone().unwrap_or_else(|| opened.name.clone());
-    let indexed = IndexedFile::new(&opened, url);
+    let parts = IndexedPart::all_of(&args.file, &opened, args.url.as_deref())?;
+    let indexed = IndexedFile::new(&opened, url, parts);
     let mut summary = IndexSummary { file: opened.name.clone(), ..IndexSummary::default() };
     let mut unread = None;
     let mut write = |out: &mut dyn io::Write| match indexed.write(out, &mut summary) {

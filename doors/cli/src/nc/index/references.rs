@@ -8,8 +8,9 @@ use striate_array::cdl::netcdf4::{AttributeReader, GroupTree, PrintedType};
 use striate_array::{SlabBatches, Type};
 use striate_hdf5::model::{Chunk, Layout};
 use striate_hdf5::netcdf::{AttributeDefinition, FileDefinition};
-use striate_hdf5::{Dataset, Error};
+use striate_hdf5::{Dataset, Error, File};
 
+use super::divided::{DividedVariable, IndexedPart};
 use super::zarr::{ZarrArray, base64};
 use super::{IndexSummary, LeftOut};
 use crate::nc::dump::plain;
@@ -41,16 +42,18 @@ pub(super) struct IndexedFile<'f> {
     opened: &'f Hdf5File,
     url: Value,
     tree: GroupTree,
+    /// The partitions, if the file is the master of a partitioned dataset.
+    parts: Vec<IndexedPart>,
 }
 
 /// Writes entries of the document.
-struct ReferenceWriter<'w> {
+pub(super) struct ReferenceWriter<'w> {
     out: &'w mut dyn Write,
     count: u64,
 }
 
 impl ReferenceWriter<'_> {
-    fn put(&mut self, key: &str, value: &Value) -> io::Result<()> {
+    pub(super) fn put(&mut self, key: &str, value: &Value) -> io::Result<()> {
         let comma = if self.count > 0 { "," } else { "" };
         self.count += 1;
         write!(self.out, "{comma}\n{}: {value}", Value::from(key))
@@ -63,9 +66,9 @@ impl ReferenceWriter<'_> {
 }
 
 impl<'f> IndexedFile<'f> {
-    pub(super) fn new(opened: &'f Hdf5File, url: String) -> Self {
+    pub(super) fn new(opened: &'f Hdf5File, url: String, parts: Vec<IndexedPart>) -> Self {
         let tree = GroupTree::new(&opened.described.definition);
-        Self { opened, url: url.into(), tree }
+        Self { opened, url: url.into(), tree, parts }
     }
 
     fn definition(&self) -> &'f FileDefinition {
@@ -146,15 +149,14 @@ impl<'f> IndexedFile<'f> {
         };
         let key = format!("{prefix}{}", variable.name);
         let shape = definition.dataspace(variable).sizes();
-        let array = match ZarrArray::new(definition, dataset, shape) {
-            Ok(array) => array,
-            Err(reason) => {
-                summary.left_out.push(LeftOut { path: format!("/{key}"), reason });
-                return Ok(());
-            }
+        let number = self.opened.partitioned.as_ref().and_then(|of| of.number_of(index));
+        let place = match number {
+            Some(number) => DividedVariable::new(&self.parts, number, &key, shape)?
+                .map(|divided| (divided.array(), divided.is_complete(), Some(divided))),
+            None => self.single_array(dataset, shape)?.map(|(array, all)| (array, all, None)),
         };
-        let complete = match self.check_chunks(dataset, &array)? {
-            Ok(complete) => complete,
+        let (array, complete, divided) = match place {
+            Ok(place) => place,
             Err(reason) => {
                 summary.left_out.push(LeftOut { path: format!("/{key}"), reason });
                 return Ok(());
@@ -170,52 +172,27 @@ impl<'f> IndexedFile<'f> {
         writer.document(&format!("{key}/.zattrs"), &Value::Object(attributes))?;
         summary.variables += 1;
         let before = writer.count;
-        self.references(writer, &key, dataset, &array)?;
+        match divided {
+            Some(divided) => divided.references(writer, &key)?,
+            None => self.references(writer, &key, dataset, &array)?,
+        }
         summary.references += writer.count - before;
         Ok(())
     }
 
-    /// Whether all chunks are stored; the reason if a reader would decode one of them wrongly.
-    fn check_chunks(
+    /// A variable of this file as an array, and whether all of its chunks are stored; the reason
+    /// if it cannot be one.
+    fn single_array(
         &self,
         dataset: &Dataset,
-        array: &ZarrArray,
-    ) -> Result<Result<bool, String>, Error> {
-        let Layout::Chunked(layout) = &dataset.layout else { return Ok(Ok(true)) };
-        if layout.partial_chunks_unfiltered && !dataset.filters.is_empty() {
-            return Ok(Err("its chunks at the edges have not passed its filters".into()));
-        }
-        let counts = array.shape.iter().zip(&array.chunk);
-        let total = counts
-            .map(|(length, chunk)| length.div_ceil((*chunk).max(1)))
-            .fold(1_u64, u64::saturating_mul);
-        let (mut stored, mut masked) = (0, false);
-        self.each_chunk(dataset, &mut |chunk| {
-            stored += 1;
-            masked |= chunk.filter_mask != 0;
-            Ok::<_, Error>(())
-        })?;
-        if masked {
-            return Ok(Err("some of its chunks have not passed all filters".into()));
-        }
-        Ok(Ok(stored == total))
-    }
-
-    fn each_chunk<E: From<Error>>(
-        &self,
-        dataset: &Dataset,
-        call: &mut dyn FnMut(&Chunk) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let mut from: Option<Vec<u64>> = None;
-        loop {
-            let bound = from.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-            let batch = self.opened.file.chunks(dataset, bound, CHUNK_BATCH)?;
-            batch.iter().try_for_each(&mut *call)?;
-            match batch.last() {
-                Some(last) if batch.len() == CHUNK_BATCH => from = Some(last.offset.clone()),
-                _ => return Ok(()),
-            }
-        }
+        shape: Vec<u64>,
+    ) -> Result<Result<(ZarrArray, bool), String>, Error> {
+        let array = match ZarrArray::new(self.definition(), dataset, shape) {
+            Ok(array) => array,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        let checked = check_chunks(&self.opened.file, dataset, &array.shape)?;
+        Ok(checked.map(|complete| (array, complete)))
     }
 
     fn references(
@@ -227,7 +204,7 @@ impl<'f> IndexedFile<'f> {
     ) -> Result<(), IndexError> {
         let base = self.opened.file.superblock().base;
         match &dataset.layout {
-            Layout::Chunked(_) => self.each_chunk(dataset, &mut |chunk| {
+            Layout::Chunked(_) => each_chunk(&self.opened.file, dataset, &mut |chunk| {
                 let offset = base.saturating_add(chunk.address.0);
                 let name = chunk_key(key, &chunk.offset, &array.chunk);
                 Ok(writer.put(&name, &json!([self.url, offset, chunk.size]))?)
@@ -254,8 +231,56 @@ impl<'f> IndexedFile<'f> {
     }
 }
 
+/// Whether all chunks of a dataset of that shape are stored; the reason if a reader would decode
+/// one of them wrongly.
+pub(super) fn check_chunks(
+    file: &File<StoreSource>,
+    dataset: &Dataset,
+    shape: &[u64],
+) -> Result<Result<bool, String>, Error> {
+    let layout = match &dataset.layout {
+        Layout::Chunked(layout) => layout,
+        Layout::Contiguous { address: None, .. } => return Ok(Ok(false)),
+        _ => return Ok(Ok(true)),
+    };
+    if layout.partial_chunks_unfiltered && !dataset.filters.is_empty() {
+        return Ok(Err("its chunks at the edges have not passed its filters".into()));
+    }
+    let counts = shape.iter().zip(&layout.chunk);
+    let total = counts
+        .map(|(length, chunk)| length.div_ceil((*chunk).max(1)))
+        .fold(1_u64, u64::saturating_mul);
+    let (mut stored, mut masked) = (0, false);
+    each_chunk(file, dataset, &mut |chunk| {
+        stored += 1;
+        masked |= chunk.filter_mask != 0;
+        Ok::<_, Error>(())
+    })?;
+    if masked {
+        return Ok(Err("some of its chunks have not passed all filters".into()));
+    }
+    Ok(Ok(stored == total))
+}
+
+pub(super) fn each_chunk<E: From<Error>>(
+    file: &File<StoreSource>,
+    dataset: &Dataset,
+    call: &mut dyn FnMut(&Chunk) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut from: Option<Vec<u64>> = None;
+    loop {
+        let bound = from.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        let batch = file.chunks(dataset, bound, CHUNK_BATCH)?;
+        batch.iter().try_for_each(&mut *call)?;
+        match batch.last() {
+            Some(last) if batch.len() == CHUNK_BATCH => from = Some(last.offset.clone()),
+            _ => return Ok(()),
+        }
+    }
+}
+
 /// The key of a chunk: its place in the grid of chunks.
-fn chunk_key(key: &str, offset: &[u64], chunk: &[u64]) -> String {
+pub(super) fn chunk_key(key: &str, offset: &[u64], chunk: &[u64]) -> String {
     let places = offset.iter().zip(chunk).map(|(at, length)| (at / (*length).max(1)).to_string());
     let places: Vec<String> = places.collect();
     match places.as_slice() {

@@ -13,6 +13,7 @@ use crate::nc::dump::number_values;
 const PIECE: u64 = 64 << 20;
 
 /// An array as `.zarray` says it.
+#[derive(Clone, Debug)]
 pub(super) struct ZarrArray {
     pub(super) shape: Vec<u64>,
     pub(super) chunk: Vec<u64>,
