@@ -33,6 +33,7 @@ use striate_array::{ArrayError, Dataset, OpenMode, Options};
 use striate_comm::{Comm, Threads};
 use striate_file::FileError;
 use striate_process::part_file::Existing;
+use striate_store::rados::{RadosCreation, RadosFile};
 use striate_store::remote::{RemoteFile, RemoteOptions};
 use striate_store::{PosixFile, PosixOptions, Store};
 
@@ -196,6 +197,7 @@ fn store(path: &Path) -> Result<Box<dyn Store>, CommandError> {
     Ok(match place(path)? {
         Location::Local(path) => Box::new(PosixFile::open(&path, &PosixOptions::read_only())?),
         Location::Remote(url) => Box::new(RemoteFile::open(&url, &RemoteOptions::default())?),
+        Location::Pool(url) => Box::new(RadosFile::open(&url, &RadosCreation::default())?),
     })
 }
 
@@ -204,7 +206,7 @@ fn place(path: &Path) -> Result<Location, CommandError> {
     Location::new(path.into()).map_err(|error| {
         CommandError::usage(
             format!("{} is not a URL: {error}", path.display()),
-            "URLs are striate://host:port/path",
+            "URLs are striate://host:port/path and rados://pool/namespace/name",
         )
     })
 }

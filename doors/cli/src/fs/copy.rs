@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 use std::vec::IntoIter;
 
 use indicatif::ProgressBar;
+use striate_store::rados::{RadosCreation, RadosFile};
 use striate_store::remote::{Client, Layout, RemoteFile, RemoteOptions};
 use striate_store::{ErrorKind, PosixFile, PosixOptions, Store};
 
@@ -199,6 +200,7 @@ impl Copy<'_> {
                 let client = Client::shared(url)?;
                 Box::new(RemoteFile::open_with(&client, url, &RemoteOptions::default())?)
             }
+            Location::Pool(url) => Box::new(RadosFile::open(url, &RadosCreation::default())?),
         };
         let len = from.len()?;
         let (to, store) = self.create(&job.to)?;
@@ -241,6 +243,14 @@ impl Copy<'_> {
                     }
                 })?;
                 to.claim_on_servers(&client, store.info());
+                Ok((to, Box::new(store)))
+            }
+            Location::Pool(url) => {
+                let strip = RadosCreation::default().strip;
+                let creation = RadosCreation { create: true, exclusive: true, strip };
+                self.left.add(&shown);
+                let store =
+                    RadosFile::open(&url, &creation).inspect_err(|_| self.left.remove(&shown))?;
                 Ok((to, Box::new(store)))
             }
         }

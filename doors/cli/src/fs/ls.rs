@@ -8,9 +8,9 @@ use std::fmt::Write as _;
 use clap::Args;
 use serde::Serialize;
 use striate_datatype::Bytes;
-use striate_store::remote::{Client, FileInfo, RemoteUrl};
+use striate_store::remote::FileInfo;
 
-use super::{as_directory, path, shown};
+use super::{FileUrl, as_directory, shown};
 use crate::document::Document;
 use crate::number::grouped;
 use crate::table::{Side, Table};
@@ -24,9 +24,10 @@ Examples:
   striate fs ls striate://io.example
   striate fs ls -l striate://io.example/run7/
   striate fs ls striate://io.example/run7/step-00    all names with this prefix
+  striate fs ls -l rados://pool/namespace/
 
 Sizes and times are those of the last sync, close or truncation of a file; 'striate fs stat' asks
-the servers for the current size.")]
+the servers for the current size. Those of files in pools are current, and their times not known.")]
 pub(crate) struct LsArgs {
     /// Also show size, strip, servers and time
     #[arg(short, long)]
@@ -38,7 +39,7 @@ pub(crate) struct LsArgs {
 
     /// Files, directories or prefixes of names
     #[arg(required = true, value_name = "URL")]
-    urls: Vec<RemoteUrl>,
+    urls: Vec<FileUrl>,
 }
 
 /// A file, or a directory with all that is in it.
@@ -67,9 +68,9 @@ pub(crate) fn run(args: &LsArgs, json: bool) -> Result<(), CommandError> {
     let mut rows = Vec::new();
     let mut text = String::new();
     for url in &args.urls {
-        let files = Client::shared(url)?.list(path(url))?;
-        let entries = entries(path(url), files, args.recursive);
-        if entries.is_empty() && !path(url).is_empty() {
+        let files = url.list(url.path())?;
+        let entries = entries(url.path(), files, args.recursive);
+        if entries.is_empty() && !url.path().is_empty() {
             return Err(CommandError::failed(
                 format!("cannot list {url}"),
                 "there is no file or directory with this name or prefix",
@@ -147,7 +148,12 @@ fn long(entries: &[Entry]) -> String {
         let nothing = || ("-".to_owned(), "-".to_owned(), "-".to_owned());
         let (strip, servers, time) = entry.file.as_ref().map_or_else(nothing, |file| {
             let strip = Bytes(file.strip).to_string();
-            (strip, file.servers.len().to_string(), utc(file.modified_ms))
+            let servers = match file.servers.len() {
+                0 => "-".to_owned(),
+                count => count.to_string(),
+            };
+            let time = if file.modified_ms == 0 { "-".to_owned() } else { utc(file.modified_ms) };
+            (strip, servers, time)
         });
         table.row([grouped(entry.size), strip, servers, time, shown(&entry.name)]);
     }

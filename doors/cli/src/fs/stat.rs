@@ -6,9 +6,10 @@ use std::num::{NonZeroU32, NonZeroU64};
 use clap::Args;
 use serde::Serialize;
 use striate_layout::striping::Striping;
+use striate_store::rados::{RadosNamespace, RadosUrl};
 use striate_store::remote::{Client, FileInfo, RemoteUrl};
 
-use super::{path, shown};
+use super::{FileUrl, path, shown};
 use crate::document::Document;
 use crate::number::bytes;
 use crate::table::{Side, Table};
@@ -20,14 +21,15 @@ use crate::{CommandError, terminal};
 #[command(after_help = "\
 Examples:
   striate fs stat striate://io.example/run7/out.dat
-  striate fs stat --json striate://io.example/run7/out.dat")]
+  striate fs stat --json striate://io.example/run7/out.dat
+  striate fs stat rados://pool/namespace/out.dat")]
 pub(crate) struct StatArgs {
     /// The files
     #[arg(required = true, value_name = "URL")]
-    urls: Vec<RemoteUrl>,
+    urls: Vec<FileUrl>,
 }
 
-/// What is known about a file; a row of the JSON document.
+/// What is known about a file on servers.
 #[derive(Debug, Serialize)]
 struct FileDescription {
     url: String,
@@ -43,6 +45,26 @@ struct FileDescription {
     modified_ms: u64,
 }
 
+/// What is known about a file in a pool of Ceph.
+#[derive(Debug, Serialize)]
+struct PooledFile {
+    url: String,
+    name: String,
+    /// What its objects are called after.
+    file: String,
+    size: u64,
+    strip: u64,
+    created_ms: u64,
+}
+
+/// A row of the JSON document.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Described {
+    OnServers(FileDescription),
+    InPool(PooledFile),
+}
+
 #[derive(Debug, Serialize)]
 struct Object {
     server: String,
@@ -56,11 +78,34 @@ pub(crate) fn run(args: &StatArgs, json: bool) -> Result<(), CommandError> {
     if json {
         return Document::new(described, Vec::new()).print();
     }
-    let texts: Vec<String> = described.iter().map(FileDescription::text).collect();
+    let texts = described.iter().map(|one| match one {
+        Described::OnServers(file) => file.text(),
+        Described::InPool(file) => file.text(),
+    });
+    let texts: Vec<String> = texts.collect();
     terminal::print(&texts.join("\n"))
 }
 
-fn describe(url: &RemoteUrl) -> Result<FileDescription, CommandError> {
+fn describe(url: &FileUrl) -> Result<Described, CommandError> {
+    match url {
+        FileUrl::Servers(url) => describe_on_servers(url).map(Described::OnServers),
+        FileUrl::Pool(url) => describe_in_pool(url).map(Described::InPool),
+    }
+}
+
+fn describe_in_pool(url: &RadosUrl) -> Result<PooledFile, CommandError> {
+    let found = RadosNamespace::open(url)?.stat(&url.name)?;
+    Ok(PooledFile {
+        url: url.to_string(),
+        name: found.name,
+        file: found.id,
+        size: found.size,
+        strip: found.strip,
+        created_ms: found.created_ms,
+    })
+}
+
+fn describe_on_servers(url: &RemoteUrl) -> Result<FileDescription, CommandError> {
     let client = Client::shared(url)?;
     let info = client.lookup(path(url))?;
     let lens = client.object_lens(&info)?;
@@ -85,6 +130,21 @@ fn describe(url: &RemoteUrl) -> Result<FileDescription, CommandError> {
         created_ms,
         modified_ms,
     })
+}
+
+impl PooledFile {
+    fn text(&self) -> String {
+        let mut text = format!("{}\n", terminal::heading(&shown(&self.url)));
+        let mut line = |what: &str, value: String| {
+            let _ = writeln!(text, "  {what:<10}{value}");
+        };
+        line("size", bytes(self.size));
+        line("strip", bytes(self.strip));
+        line("file", self.file.clone());
+        line("created", utc(self.created_ms));
+        line("objects", format!("striate.{}.*", self.file));
+        text
+    }
 }
 
 impl FileDescription {

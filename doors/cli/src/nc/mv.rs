@@ -105,6 +105,7 @@ fn destination(from: &Path, to: &Path) -> Result<PathBuf, CommandError> {
     let is_directory = match place(to)? {
         Location::Local(path) => path.is_dir() || to.to_string_lossy().ends_with('/'),
         Location::Remote(url) => url.path.is_empty() || url.path.ends_with('/'),
+        Location::Pool(url) => url.name.is_empty() || url.name.ends_with('/'),
     };
     if !is_directory {
         return Ok(to.into());

@@ -1,11 +1,13 @@
-//! [`Location`]: a local file or a file on servers.
+//! [`Location`]: a local file, or a file on servers or in a pool of Ceph.
 
 use std::ffi::OsString;
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
 
-use striate_store::remote::{RemoteUrl, UrlError};
+use striate_store::rados::RadosUrl;
+use striate_store::remote::RemoteUrl;
 
+use super::super::file_url::FileUrlError;
 use crate::CommandError;
 
 /// Where a file is.
@@ -15,14 +17,17 @@ pub(crate) enum Location {
     Local(PathBuf),
     /// On servers.
     Remote(RemoteUrl),
+    /// In a pool of Ceph.
+    Pool(RadosUrl),
 }
 
 impl Location {
     /// A text that begins like a URL is one, all others are paths.
-    pub(crate) fn new(text: OsString) -> Result<Self, UrlError> {
-        match text.to_str().filter(|text| RemoteUrl::is_remote(text)) {
-            Some(url) => url.parse().map(Self::Remote),
-            None => Ok(Self::Local(text.into())),
+    pub(crate) fn new(text: OsString) -> Result<Self, FileUrlError> {
+        match text.to_str() {
+            Some(url) if RemoteUrl::is_remote(url) => Ok(Self::Remote(url.parse()?)),
+            Some(url) if RadosUrl::is_rados(url) => Ok(Self::Pool(url.parse()?)),
+            _ => Ok(Self::Local(text.into())),
         }
     }
 
@@ -45,6 +50,7 @@ impl Location {
                 let path = super::super::as_directory(&url.path) + name;
                 Ok(Self::Remote(RemoteUrl { path, ..url.clone() }))
             }
+            Self::Pool(url) => Ok(Self::Pool(url.below(name))),
         }
     }
 }
@@ -54,6 +60,7 @@ impl fmt::Display for Location {
         match self {
             Self::Local(path) => path.display().fmt(f),
             Self::Remote(url) => url.fmt(f),
+            Self::Pool(url) => url.fmt(f),
         }
     }
 }
@@ -70,7 +77,9 @@ mod tests {
     fn urls_and_paths_are_told_apart() {
         assert!(matches!(place("striate://h/a"), Location::Remote(_)));
         assert!(matches!(place("./striate://h/a"), Location::Local(_)));
+        assert!(matches!(place("rados://p/n/a"), Location::Pool(_)));
         assert!(Location::new("striate://h:x/a".into()).is_err());
+        assert!(Location::new("rados://".into()).is_err());
     }
 
     #[test]

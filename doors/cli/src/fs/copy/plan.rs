@@ -5,11 +5,11 @@ use std::fs;
 use std::path::Path;
 
 use striate_store::ErrorKind;
-use striate_store::remote::{Client, RemoteUrl};
 
 use super::location::Location;
 use crate::CommandError;
-use crate::fs::{as_directory, path};
+use crate::fs::as_directory;
+use crate::fs::file_url::FileUrl;
 
 /// One file to copy.
 #[derive(Debug, PartialEq)]
@@ -37,7 +37,7 @@ pub(crate) fn plan(
 ) -> Result<Vec<CopyJob>, CommandError> {
     let several = sources.len() > 1;
     let into =
-        is_directory(destination)? || (several && matches!(destination, Location::Remote(_)));
+        is_directory(destination)? || (several && !matches!(destination, Location::Local(_)));
     if several && !into {
         return Err(CommandError::usage(
             format!("several files cannot be copied to {destination}: it is no directory"),
@@ -49,7 +49,7 @@ pub(crate) fn plan(
         if let (Location::Local(_), Location::Local(_)) = (source, destination) {
             let hint = "at least one of them must be a URL such as striate://host/path";
             return Err(CommandError::usage(
-                format!("neither {source} nor {destination} is on servers"),
+                format!("neither {source} nor {destination} is on servers or in a pool"),
                 hint,
             ));
         }
@@ -92,23 +92,21 @@ fn is_directory(place: &Location) -> Result<bool, CommandError> {
         Location::Local(path) => {
             Ok(path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/"))
         }
-        Location::Remote(url) => {
-            let path = path(url);
-            if path.is_empty() || path.ends_with('/') {
-                return Ok(true);
-            }
-            Ok(!Client::shared(url)?.list(&as_directory(path))?.is_empty())
-        }
+        Location::Remote(url) => is_directory_there(&FileUrl::Servers(url.clone())),
+        Location::Pool(url) => is_directory_there(&FileUrl::Pool(url.clone())),
     }
+}
+
+fn is_directory_there(url: &FileUrl) -> Result<bool, CommandError> {
+    let path = url.path();
+    Ok(path.is_empty() || path.ends_with('/') || url.has_any(&as_directory(path))?)
 }
 
 /// The last part of a name; empty for a whole file system.
 fn name(place: &Location) -> Result<String, CommandError> {
     match place {
-        Location::Remote(url) => {
-            let path = path(url).trim_end_matches('/');
-            Ok(path.rsplit('/').next().unwrap_or_default().to_owned())
-        }
+        Location::Remote(url) => Ok(last_part(&url.path)),
+        Location::Pool(url) => Ok(last_part(&url.name)),
         Location::Local(path) => {
             // What '.' and '..' are called can be seen in the whole path only.
             let whole = if path.file_name().is_none() { path.canonicalize().ok() } else { None };
@@ -118,9 +116,14 @@ fn name(place: &Location) -> Result<String, CommandError> {
     }
 }
 
+fn last_part(path: &str) -> String {
+    path.trim_end_matches('/').rsplit('/').next().unwrap_or_default().to_owned()
+}
+
 fn look(place: &Location) -> Result<CopySource, CommandError> {
     match place {
-        Location::Remote(url) => look_on_servers(url),
+        Location::Remote(url) => look_there(&FileUrl::Servers(url.clone())),
+        Location::Pool(url) => look_there(&FileUrl::Pool(url.clone())),
         Location::Local(path) => {
             let found = look_at(path)?;
             if !found.is_dir() {
@@ -134,16 +137,15 @@ fn look(place: &Location) -> Result<CopySource, CommandError> {
     }
 }
 
-fn look_on_servers(url: &RemoteUrl) -> Result<CopySource, CommandError> {
-    let client = Client::shared(url)?;
-    let path = path(url);
+fn look_there(url: &FileUrl) -> Result<CopySource, CommandError> {
+    let path = url.path();
     let inside = as_directory(path);
     if inside != path {
-        match client.lookup(path) {
-            Ok(file) => return Ok(CopySource::File { bytes: file.size }),
+        match url.size() {
+            Ok(bytes) => return Ok(CopySource::File { bytes }),
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
             Err(error) => {
-                let files = client.list(&inside)?;
+                let files = url.list(&inside)?;
                 // The complaint that there is no file says most if there is no directory either.
                 return if files.is_empty() {
                     Err(error.into())
@@ -153,7 +155,7 @@ fn look_on_servers(url: &RemoteUrl) -> Result<CopySource, CommandError> {
             }
         }
     }
-    Ok(below(&inside, client.list(&inside)?))
+    Ok(below(&inside, url.list(&inside)?))
 }
 
 fn below(directory: &str, files: Vec<striate_store::remote::FileInfo>) -> CopySource {

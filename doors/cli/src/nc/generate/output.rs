@@ -4,6 +4,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use striate_process::part_file::Existing;
+use striate_store::rados::{RadosCreation, RadosFile, RadosNamespace};
 use striate_store::remote::{Client, RemoteFile, RemoteOptions};
 use striate_store::{PosixFile, PosixOptions, Store};
 
@@ -30,6 +31,7 @@ impl Output {
         let is_directory = match &name {
             Location::Local(path) => path.file_name().is_none() || path.is_dir(),
             Location::Remote(url) => is_url_of_directory(path_on_servers(url)),
+            Location::Pool(url) => is_url_of_directory(&url.name),
         };
         if is_directory || path.as_os_str().as_bytes().ends_with(b"/") {
             let message = format!("{name} is a directory");
@@ -40,6 +42,9 @@ impl Output {
             // If the servers cannot be asked, creating the file fails with the reason.
             Location::Remote(url) => {
                 Client::shared(url).and_then(|client| client.lookup(path_on_servers(url))).is_ok()
+            }
+            Location::Pool(url) => {
+                RadosNamespace::open(url).and_then(|namespace| namespace.stat(&url.name)).is_ok()
             }
         };
         if exists && existing == Existing::Refuse {
@@ -55,6 +60,7 @@ impl Output {
         match self.file.part() {
             Location::Local(path) => path,
             Location::Remote(url) => url.to_string().into(),
+            Location::Pool(url) => url.to_string().into(),
         }
     }
 
@@ -74,6 +80,11 @@ impl Output {
                 let options =
                     RemoteOptions { create: true, exclusive: true, ..RemoteOptions::default() };
                 Box::new(RemoteFile::open(&url, &options)?)
+            }
+            Location::Pool(url) => {
+                let creation =
+                    RadosCreation { create: true, exclusive: true, ..RadosCreation::default() };
+                Box::new(RadosFile::open(&url, &creation)?)
             }
         };
         self.claim()?;

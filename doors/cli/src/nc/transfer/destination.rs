@@ -12,6 +12,7 @@ use striate_array::DatasetFiles;
 use striate_comm::{Comm, agree};
 use striate_file::File;
 use striate_process::part_file::Existing;
+use striate_store::rados::RadosNamespace;
 use striate_store::remote::Client;
 
 use crate::CommandError;
@@ -65,6 +66,7 @@ impl Destination {
         let is_directory = match &name {
             Location::Local(path) => path.file_name().is_none() || path.is_dir(),
             Location::Remote(url) => is_url_of_directory(path_on_servers(url)),
+            Location::Pool(url) => is_url_of_directory(&url.name),
         };
         if is_directory || path.as_os_str().as_bytes().ends_with(b"/") {
             return Err(CommandError::usage(
@@ -153,6 +155,7 @@ impl PartName {
         let mut bytes = match file.as_ref().map(UnfinishedFile::part) {
             Some(Location::Local(path)) => path.into_os_string().into_encoded_bytes(),
             Some(Location::Remote(url)) => url.to_string().into_bytes(),
+            Some(Location::Pool(url)) => url.to_string().into_bytes(),
             None => Vec::new(),
         };
         comm.broadcast(0, &mut bytes)?;
@@ -166,6 +169,9 @@ fn exists(name: &Location) -> bool {
         Location::Remote(url) => {
             // If the servers cannot be asked, creating the copy fails with the reason.
             Client::shared(url).and_then(|client| client.lookup(path_on_servers(url))).is_ok()
+        }
+        Location::Pool(url) => {
+            RadosNamespace::open(url).and_then(|namespace| namespace.stat(&url.name)).is_ok()
         }
     }
 }
