@@ -11,6 +11,7 @@ use io_uring::IoUring;
 use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
 use striate_datatype::Bytes;
+use striate_store::rados::library_version;
 
 use crate::document::{Document, filesystem};
 use crate::fs::local::FileSystemDescription;
@@ -92,7 +93,7 @@ pub(crate) fn run(_args: &DoctorArgs, json: bool) -> Result<(), CommandError> {
     checks.extend([Mpi::OpenMpi, Mpi::Mpich].map(door));
     checks.extend([fuse(), namespaces(), rings()]);
     checks.extend([here(), temporary(), cache(), descriptors()]);
-    checks.extend([python(), screen()]);
+    checks.extend([librados(), python(), screen()]);
     let well = checks.iter().all(|check| check.state == CheckState::Ok || !check.needed);
     if json {
         Document::new(checks, Vec::new()).print()?;
@@ -330,6 +331,19 @@ fn descriptors() -> Check {
         (_, Some(_)) => Check::missing(what, found, "ulimit -f unlimited"),
         (Some(files), _) if files < FEW => Check::missing(what, found, "ulimit -n 1024"),
         _ => Check::ok(what, found),
+    }
+}
+
+/// For files in pools of Ceph.
+fn librados() -> Check {
+    let what = "librados";
+    match library_version() {
+        Ok(version) => Check::ok(what, format!("version {version}, for rados:// URLs")),
+        Err(error) => Check::missing(
+            what,
+            format!("{error}; only files in pools of Ceph need it"),
+            "apt-get install librados2",
+        ),
     }
 }
 

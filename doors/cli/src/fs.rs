@@ -1,9 +1,10 @@
-//! `striate fs`: `ls`, `cp`, `mv`, `rm` and the like for files on servers.
+//! `striate fs`: `ls`, `cp`, `mv`, `rm` and the like for files on servers and in pools of Ceph.
 
 mod accept;
 mod copy;
 mod cp;
 mod df;
+mod file_url;
 mod health;
 pub(crate) mod local;
 mod ls;
@@ -21,7 +22,8 @@ use clap::{Args, Subcommand};
 use striate_store::StoreError;
 use striate_store::remote::{Client, RemoteUrl};
 
-pub(crate) use copy::{Location, LocationError};
+pub(crate) use copy::Location;
+use file_url::FileUrl;
 use supervised::{supervised, unchanged};
 
 use crate::CommandError;
@@ -33,17 +35,22 @@ Examples:
   striate fs cp -r results striate://io.example/run7    copy a directory tree to the servers
   striate fs ls -l striate://io.example/run7/
   striate fs df striate://io.example
-  striate fs cp out.nc s3://bucket/run7/
+  striate fs cp out.dat rados://pool/run7/out.dat       copy a file to a pool of Ceph
+  striate fs cp out.nc s3://bucket/run7/                publish a file as an object
 
-URLs are striate://host:port/path, or striate+tls:// with TLS; the port is 7479 if none is given. cp, ls, stat and
-rm also take objects, s3://bucket/key.
+URLs are striate://host:port/path, or striate+tls:// with TLS; the port is 7479 if none is given.
+Files in pools of Ceph are rados://[user@]pool[/namespace]/name; ls, stat, cp, mv, rm and df know them. Objects
+are s3://bucket/key; ls, stat, cp and rm know them.
 Environment:
   STRIATE_KEY_FILE   the file with the key that clients and servers share
   STRIATE_CA_FILE    the certificates of the trusted authorities, for TLS
   STRIATE_PATIENCE   how long to wait for an answer, including retries, such as 10s
   STRIATE_UNSYNCED   bytes that are kept until they are synced, to be written again after a crash
                      of a server (32MiB)
-  AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and others   for s3://")]
+  AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and others   for s3://
+  CEPH_CONF          the configuration of the Ceph cluster, if not /etc/ceph/ceph.conf
+  CEPH_ARGS          options for it, such as --id USER
+  STRIATE_LIBRADOS   another librados.so.2 than that of the system")]
 pub(crate) struct FsArgs {
     #[command(subcommand)]
     command: FsCommand,

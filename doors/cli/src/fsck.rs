@@ -150,6 +150,10 @@ fn directories(targets: &[Location], repair: bool) -> Result<Inventory, CommandE
             format!("{url} cannot be checked together with directories or other URLs"),
             "give one URL, or the directories of all servers",
         )),
+        Location::Pool(url) => Err(CommandError::usage(
+            format!("{url} is in a pool of Ceph, which checks and repairs itself"),
+            "'striate fs rm --dead URL' finishes removals that were interrupted",
+        )),
     };
     let paths = targets.iter().map(path).collect::<Result<Vec<PathBuf>, _>>()?;
     if repair {

@@ -33,6 +33,7 @@ use striate_array::{ArrayError, Dataset, OpenMode, Options};
 use striate_comm::{Comm, Threads};
 use striate_file::FileError;
 use striate_process::part_file::Existing;
+use striate_store::rados::{RadosCreation, RadosFile};
 use striate_store::remote::{RemoteFile, RemoteOptions};
 use striate_store::s3::S3Object;
 use striate_store::{PosixFile, PosixOptions, Store};
@@ -198,6 +199,7 @@ fn store(path: &Path) -> Result<Box<dyn Store>, CommandError> {
         Location::Local(path) => Box::new(PosixFile::open(&path, &PosixOptions::read_only())?),
         Location::Remote(url) => Box::new(RemoteFile::open(&url, &RemoteOptions::default())?),
         Location::Object(url) => Box::new(S3Object::open(&url)?),
+        Location::Pool(url) => Box::new(RadosFile::open(&url, &RadosCreation::default())?),
     })
 }
 
@@ -206,7 +208,7 @@ fn place(path: &Path) -> Result<Location, CommandError> {
     Location::new(path.into()).map_err(|error| {
         CommandError::usage(
             format!("{} is not a URL: {error}", path.display()),
-            "URLs are striate://host:port/path or s3://bucket/key",
+            "URLs are striate://host:port/path, rados://pool/namespace/name and s3://bucket/key",
         )
     })
 }

@@ -1,4 +1,4 @@
-//! [`UnfinishedFile`]: a file that is called `.NAME.part-…` until it is whole, local or on servers.
+//! [`UnfinishedFile`]: a file that is called `.NAME.part-…` until it is whole, local, on servers or in a pool.
 //!
 //! All commands that write a file by a copy use it, so that one rule holds: what has the name is
 //! whole, and a part is locked as long as its process lives. A local part is a [`PartFile`]; a part
@@ -20,6 +20,7 @@ use std::time::Duration;
 use striate_process::part_file::{
     Existing, PartFile, is_part, part_name, part_path, part_prefix, remove_parts_of,
 };
+use striate_store::rados::{RadosNamespace, RadosUrl};
 use striate_store::remote::{Client, FileInfo, RemoteLock, RemoteUrl};
 use striate_store::s3::{S3Error, S3Url};
 use striate_store::{Cause, ErrorKind, LockKind, Operation, StoreError};
@@ -49,6 +50,11 @@ enum Names {
     },
     /// An object is written as a whole and has no part: creating one is refused.
     Object(S3Url),
+    /// Parts in pools are not locked, so they are never taken for those of a process that is gone.
+    Pool {
+        part: RadosUrl,
+        name: RadosUrl,
+    },
 }
 
 /// What says to other processes that the part is in use.
@@ -71,6 +77,12 @@ impl UnfinishedFile {
                 Names::Remote { part: RemoteUrl { path, ..url.clone() }, name: url.clone() }
             }
             Location::Object(url) => Names::Object(url.clone()),
+            Location::Pool(url) => {
+                let (directory, last) = split(&url.name);
+                let part = part_name(OsStr::new(last));
+                let part = url.with_name(format!("{directory}{}", part.to_string_lossy()));
+                Names::Pool { part, name: url.clone() }
+            }
         };
         Self { names, claim: Mutex::new(Claim::None) }
     }
@@ -81,6 +93,7 @@ impl UnfinishedFile {
             Names::Local { part, .. } => Location::Local(part.clone()),
             Names::Remote { part, .. } => Location::Remote(part.clone()),
             Names::Object(url) => Location::Object(url.clone()),
+            Names::Pool { part, .. } => Location::Pool(part.clone()),
         }
     }
 
@@ -105,6 +118,7 @@ impl UnfinishedFile {
                 self.claim_on_servers(&client, &file);
             }
             Names::Object(_) => {}
+            Names::Pool { .. } => {}
         }
         Ok(())
     }
@@ -124,6 +138,10 @@ impl UnfinishedFile {
                 let replace = existing == Existing::Replace;
                 Client::shared(part)?.rename(path(part), path(name), replace)
             }
+            Names::Pool { part, name } => {
+                let replace = existing == Existing::Replace;
+                RadosNamespace::open(part)?.rename(&part.name, &name.name, replace)
+            }
             Names::Local { part, name } => {
                 let claim = std::mem::replace(&mut *self.claimed(), Claim::None);
                 let finished = match claim {
@@ -142,6 +160,7 @@ impl UnfinishedFile {
         match &self.names {
             Names::Remote { part, .. } => Client::shared(part)?.remove(path(part)),
             Names::Object(_) => Ok(()),
+            Names::Pool { part, .. } => RadosNamespace::open(part)?.remove(&part.name),
             Names::Local { part, .. } => {
                 *self.claimed() = Claim::None;
                 let removed = std::fs::remove_file(part).or_else(|error| match error.kind() {
@@ -171,6 +190,7 @@ pub(crate) fn remove_stale<'n>(names: impl IntoIterator<Item = &'n Location>) {
         match name {
             Location::Local(name) => local.push(name),
             Location::Object(_) => {}
+            Location::Pool(_) => {}
             Location::Remote(url) => {
                 let (directory, last) = split(path(url));
                 let key = RemoteUrl { path: format!("/{directory}"), ..url.clone() }.to_string();

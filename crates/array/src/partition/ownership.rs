@@ -15,6 +15,7 @@
 //! If the master that it refers to exists and lists it, this one is a copy. A file without proof is
 //! not deleted.
 
+use std::fmt;
 use std::fs;
 use std::io;
 use std::net::ToSocketAddrs as _;
@@ -420,8 +421,8 @@ pub(super) fn file_identity(path: &Path) -> Option<String> {
 pub(super) fn reference_to_master(name: &Path, part: &Path) -> String {
     let text = |path: &Path| path.to_string_lossy().into_owned();
     let up = |depth: usize| format!("{}{}", "../".repeat(depth), file_name(name));
-    match (url(name), url(part)) {
-        (Some(master), Some(part)) if master.address == part.address && master.tls == part.tls => {
+    match (FileUrl::of(name), FileUrl::of(part)) {
+        (Some(master), Some(part)) if master.root == part.root => {
             let directory = master.path.rsplit_once('/').map_or("", |(directory, _)| directory);
             let below = if directory.is_empty() {
                 Some(part.path.as_str())
@@ -452,7 +453,7 @@ fn resolved_reference(part: &Path, master_reference: &str) -> PathBuf {
     }
     let Ok(directory) = directory_of(part) else { return master_reference.into() };
     let joined = directory.path(master_reference);
-    match url(&joined) {
+    match FileUrl::of(&joined) {
         Some(url) => {
             let mut path: Vec<&str> = Vec::new();
             for one in url.path.split('/') {
@@ -462,26 +463,52 @@ fn resolved_reference(part: &Path, master_reference: &str) -> PathBuf {
                     one => path.push(one),
                 }
             }
-            let path = path.join("/");
-            RemoteUrl { path, ..url.clone() }.to_string().into()
+            FileUrl { path: path.join("/"), ..url }.to_string().into()
         }
         None => joined,
     }
 }
 
-fn url(path: &Path) -> Option<RemoteUrl> {
-    path.to_str().filter(|text| is_url(text)).and_then(|text| text.parse().ok())
+/// A file on servers or in a pool: `ROOT/PATH`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct FileUrl {
+    /// Scheme and server, or scheme and pool.
+    root: String,
+    /// A namespace of a pool is the first part.
+    path: String,
+}
+
+impl FileUrl {
+    fn of(path: &Path) -> Option<Self> {
+        let text = path.to_str().filter(|text| is_url(text))?;
+        // The port may be left out.
+        let text =
+            text.parse::<RemoteUrl>().map_or_else(|_| text.to_owned(), |url| url.to_string());
+        let start = text.find("://")? + 3;
+        let (host, path) = text[start..].split_once('/').unwrap_or((&text[start..], ""));
+        Some(Self { root: format!("{}{host}", &text[..start]), path: path.to_owned() })
+    }
+
+    fn parts(&self) -> Vec<&str> {
+        self.path.split('/').filter(|one| !one.is_empty()).collect()
+    }
+
+    /// What stands between the scheme and the path.
+    fn host(&self) -> (&str, &str) {
+        self.root.split_once("://").unwrap_or(("", &self.root))
+    }
+}
+
+impl fmt::Display for FileUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.root, self.path)
+    }
 }
 
 /// Whether two paths are the same name in the same directory. A link to a file is another name.
 fn same_name(one: &Path, other: &Path) -> bool {
-    match (url(one), url(other)) {
-        (Some(one), Some(other)) => {
-            let path = |url: &RemoteUrl| {
-                url.path.split('/').filter(|one| !one.is_empty()).collect::<Vec<_>>().join("/")
-            };
-            path(&one) == path(&other) && same_server(&one.address, &other.address)
-        }
+    match (FileUrl::of(one), FileUrl::of(other)) {
+        (Some(one), Some(other)) => one.parts() == other.parts() && same_root(&one, &other),
         (None, None) => {
             let ((one, a), (other, b)) = (parts_of(one), parts_of(other));
             a == b && (one == other || same_directory(&one, &other))
@@ -493,6 +520,15 @@ fn same_name(one: &Path, other: &Path) -> bool {
 fn same_directory(one: &Path, other: &Path) -> bool {
     let known = |path: &Path| fs::metadata(path).ok().map(|known| (known.dev(), known.ino()));
     known(one).is_some_and(|known_one| Some(known_one) == known(other))
+}
+
+/// Whether two URLs are of the same servers, which may have several names, or of the same pool.
+fn same_root(one: &FileUrl, other: &FileUrl) -> bool {
+    let ((scheme, host), (other_scheme, other_host)) = (one.host(), other.host());
+    match (scheme, other_scheme) {
+        ("rados", _) | (_, "rados") => one.root == other.root,
+        _ => same_server(host, other_host),
+    }
 }
 
 fn same_server(one: &str, other: &str) -> bool {
@@ -513,14 +549,12 @@ fn is_link_to(named: &Path, path: &Path) -> bool {
 
 /// Whether a file is in or below the directory of the master, with all links resolved.
 fn is_below(file: &Path, master: &Path) -> bool {
-    match (url(file), url(master)) {
+    match (FileUrl::of(file), FileUrl::of(master)) {
         (Some(file), Some(master)) => {
             let directory = master.path.rsplit_once('/').map_or("", |(directory, _)| directory);
             let below = directory.is_empty()
                 || file.path.strip_prefix(directory).is_some_and(|rest| rest.starts_with('/'));
-            below
-                && !file.path.split('/').any(|one| one == "..")
-                && same_server(&file.address, &master.address)
+            below && !file.path.split('/').any(|one| one == "..") && same_root(&file, &master)
         }
         (None, None) => {
             let real = |path: &Path| fs::canonicalize(parts_of(path).0).ok();

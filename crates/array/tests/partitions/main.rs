@@ -10,6 +10,7 @@ mod killed_writer;
 mod mistakes;
 mod netcdf4;
 mod probing;
+mod rados;
 #[path = "../small_disk/mod.rs"]
 mod small_disk;
 

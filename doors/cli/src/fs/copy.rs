@@ -23,11 +23,12 @@ use std::time::{Duration, Instant};
 use std::vec::IntoIter;
 
 use indicatif::ProgressBar;
+use striate_store::rados::{RadosCreation, RadosFile};
 use striate_store::remote::{Client, Layout, RemoteFile, RemoteOptions};
 use striate_store::s3::{S3Object, S3Upload, UploadParts};
 use striate_store::{ErrorKind, PosixFile, PosixOptions, Store, StoreError};
 
-pub(crate) use location::{Location, LocationError};
+pub(crate) use location::Location;
 pub(crate) use plan::{CopyJob, plan};
 use striate_process::part_file::Existing;
 pub(crate) use unfinished_copies::UnfinishedCopies;
@@ -246,6 +247,7 @@ impl Copy<'_> {
                 Box::new(RemoteFile::open_with(&client, url, &RemoteOptions::default())?)
             }
             Location::Object(url) => Box::new(S3Object::open(url)?),
+            Location::Pool(url) => Box::new(RadosFile::open(url, &RadosCreation::default())?),
         };
         let len = from.len()?;
         let (to, chunk) = self.create(&job.to, len)?;
@@ -310,6 +312,14 @@ impl Copy<'_> {
                     }
                 })?;
                 to.claim_on_servers(&client, store.info());
+                Ok((to, Box::new(store)))
+            }
+            Location::Pool(url) => {
+                let strip = RadosCreation::default().strip;
+                let creation = RadosCreation { create: true, exclusive: true, strip };
+                self.left.add(&shown);
+                let store =
+                    RadosFile::open(&url, &creation).inspect_err(|_| self.left.remove(&shown))?;
                 Ok((to, Box::new(store)))
             }
         }

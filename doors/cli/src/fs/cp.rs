@@ -1,4 +1,4 @@
-//! `striate fs cp`: copies files to servers, from servers and between them.
+//! `striate fs cp`: copies files to servers and pools, from them and between them.
 
 use std::time::Instant;
 
@@ -23,6 +23,7 @@ Examples:
   striate fs cp --strip 1MiB --servers 4 out.dat striate://io.example/run7/out.dat
   striate fs cp -r striate://io.example/run7 results
   striate fs cp striate://io.example/a striate://other.example/a
+  striate fs cp -r results rados://pool/run7/
   striate fs cp -r results s3://bucket/run7            publish a directory tree as objects
   striate fs cp s3://bucket/run7/out.nc .
 
@@ -30,7 +31,8 @@ As with cp, a source is copied into the destination if that is a directory. A de
 is a directory if it ends with a slash or if there are files in it. Only data is copied: no times, no
 permissions, and no directories without files. A copy has a temporary name, .NAME.part-..., until it is
 complete; if it fails, this file is removed, or the message names it. The file of a copy that was killed
-is removed when the same file is copied again, or by 'striate fsck --repair'.
+is removed when the same file is copied again, or by 'striate fsck --repair'; in a pool, it remains until
+'striate fs rm' removes it. Files in pools have strips of 4 MiB.
 
 An object is uploaded in parts of 8 MiB or more, --threads of them at a time, and appears when all parts are
 there. If the copy fails, its upload is aborted; 'striate fs rm --unfinished' removes what a killed copy has

@@ -7,9 +7,10 @@ use clap::Args;
 use serde::Serialize;
 use striate_datatype::Bytes;
 use striate_store::StoreError;
+use striate_store::rados::{RadosNamespace, RadosUrl};
 use striate_store::remote::{Client, RemoteUrl, ServerSpace};
 
-use super::{LOOKS, ask_each, shown};
+use super::{FileUrl, LOOKS, ask_each, shown};
 use crate::document::Document;
 use crate::number::grouped;
 use crate::table::{Side, Table};
@@ -21,12 +22,13 @@ use crate::{CommandError, terminal};
 Examples:
   striate fs df striate://io.example
   striate fs df --json striate://io.example
+  striate fs df rados://pool    the cluster of the pool, replicas counted
 
 A disk that several servers share is shown for each of them, and counts once in the sum. Space that a
 server reserves so that files can be removed from a full disk does not count as available.")]
 pub(crate) struct DfArgs {
     /// The file system
-    url: RemoteUrl,
+    url: FileUrl,
 }
 
 /// The name of the number by which servers on the same disk are known.
@@ -82,7 +84,41 @@ fn ask(client: &Client, server: &str) -> Result<SpaceAnswer, StoreError> {
 }
 
 pub(crate) fn run(args: &DfArgs, json: bool) -> Result<(), CommandError> {
-    let client = Client::with_attempts(&args.url, LOOKS)?;
+    let rows = match &args.url {
+        FileUrl::Servers(url) => rows_of_servers(url)?,
+        FileUrl::Pool(url) => vec![row_of_cluster(url)?],
+        FileUrl::Object(_) => {
+            return Err(CommandError::usage(
+                "object stores do not say how much space they have",
+                "'striate fs ls -R -l' shows what is in them",
+            ));
+        }
+    };
+    let down = rows.iter().any(|row| row.error.is_some());
+    if json {
+        Document::new(rows, Vec::new()).print()?;
+    } else {
+        terminal::print(&text(&rows))?;
+    }
+    if down { Err(CommandError::NotWell) } else { Ok(()) }
+}
+
+/// The cluster of a pool, as the engine reports it.
+fn row_of_cluster(url: &RadosUrl) -> Result<SpaceRow, StoreError> {
+    let space = RadosNamespace::open(url)?.space()?;
+    Ok(SpaceRow {
+        server: "cluster".into(),
+        total: space.total,
+        used: space.used,
+        available: space.free,
+        objects: space.objects,
+        ..SpaceRow::default()
+    })
+}
+
+/// Each server, and their sum.
+fn rows_of_servers(url: &RemoteUrl) -> Result<Vec<SpaceRow>, StoreError> {
+    let client = Client::with_attempts(url, LOOKS)?;
     let servers = client.servers()?;
     let spaces = ask_each(&servers, |server| ask(&client, server));
     let mut rows: Vec<SpaceRow> =
@@ -93,14 +129,8 @@ pub(crate) fn run(args: &DfArgs, json: bool) -> Result<(), CommandError> {
         let counts = row.disk.is_some_and(|disk| !disks.insert(disk));
         sum.add(row, counts);
     }
-    let down = rows.iter().any(|row| row.error.is_some());
     rows.push(sum);
-    if json {
-        Document::new(rows, Vec::new()).print()?;
-    } else {
-        terminal::print(&text(&rows))?;
-    }
-    if down { Err(CommandError::NotWell) } else { Ok(()) }
+    Ok(rows)
 }
 
 fn text(rows: &[SpaceRow]) -> String {

@@ -8,10 +8,9 @@ use std::fmt::Write as _;
 use clap::Args;
 use serde::Serialize;
 use striate_datatype::Bytes;
-use striate_store::remote::{Client, FileInfo};
+use striate_store::remote::FileInfo;
 
-use super::objects::{self, ServerUrl};
-use super::{as_directory, path, shown};
+use super::{FileUrl, as_directory, shown};
 use crate::document::Document;
 use crate::number::grouped;
 use crate::table::{Side, Table};
@@ -25,10 +24,11 @@ Examples:
   striate fs ls striate://io.example
   striate fs ls -l striate://io.example/run7/
   striate fs ls striate://io.example/run7/step-00    all names with this prefix
+  striate fs ls -l rados://pool/namespace/
   striate fs ls -l s3://bucket/run7/
 
 Sizes and times are those of the last sync, close or truncation of a file; 'striate fs stat' asks
-the servers for the current size.")]
+the servers for the current size. Those of files in pools are current, and their times not known.")]
 pub(crate) struct LsArgs {
     /// Also show size, strip, servers and time
     #[arg(short, long)]
@@ -40,7 +40,7 @@ pub(crate) struct LsArgs {
 
     /// Files, directories or prefixes of names
     #[arg(required = true, value_name = "URL")]
-    urls: Vec<ServerUrl>,
+    urls: Vec<FileUrl>,
 }
 
 /// A file, or a directory with all that is in it.
@@ -73,12 +73,9 @@ pub(crate) fn run(args: &LsArgs, json: bool) -> Result<(), CommandError> {
     let mut rows = Vec::new();
     let mut text = String::new();
     for url in &args.urls {
-        let (prefix, files) = match url {
-            ServerUrl::Remote(url) => (path(url), Client::shared(url)?.list(path(url))?),
-            ServerUrl::Object(url) => (&*url.key, objects::list(url)?),
-        };
-        let entries = entries(prefix, files, args.recursive);
-        if entries.is_empty() && !prefix.is_empty() {
+        let files = url.list(url.path())?;
+        let entries = entries(url.path(), files, args.recursive);
+        if entries.is_empty() && !url.path().is_empty() {
             return Err(CommandError::failed(
                 format!("cannot list {url}"),
                 "there is no file or directory with this name or prefix",
@@ -160,7 +157,8 @@ fn long(entries: &[Entry]) -> String {
                 0 => "-".to_owned(),
                 count => count.to_string(),
             };
-            (strip, servers, utc(file.modified_ms))
+            let time = if file.modified_ms == 0 { "-".to_owned() } else { utc(file.modified_ms) };
+            (strip, servers, time)
         });
         table.row([grouped(entry.size), strip, servers, time, shown(&entry.name)]);
     }

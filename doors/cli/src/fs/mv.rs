@@ -2,9 +2,8 @@
 
 use clap::Args;
 use serde::Serialize;
-use striate_store::remote::{Client, RemoteUrl};
 
-use super::{as_directory, path};
+use super::{FileUrl, as_directory};
 use crate::CommandError;
 use crate::document::Document;
 
@@ -22,10 +21,10 @@ pub(crate) struct FsMvArgs {
     no_clobber: bool,
 
     /// The file
-    from: RemoteUrl,
+    from: FileUrl,
 
     /// Its new name, or a directory to move it to, with a slash at the end
-    to: RemoteUrl,
+    to: FileUrl,
 }
 
 /// A row of the JSON document.
@@ -45,23 +44,22 @@ pub(crate) fn interrupted() -> CommandError {
 }
 
 pub(crate) fn run(args: &FsMvArgs, json: bool) -> Result<(), CommandError> {
-    if (&args.from.address, args.from.tls) != (&args.to.address, args.to.tls) {
+    if !args.from.is_beside(&args.to) {
         return Err(CommandError::usage(
-            "a file cannot get a name on other servers",
+            "a file cannot get a name on other servers, or in another pool or namespace",
             "copy it with 'striate fs cp', then remove it",
         ));
     }
-    let client = Client::shared(&args.from)?;
-    let from = path(&args.from);
-    let mut to = path(&args.to).to_owned();
+    let from = args.from.path();
+    let mut to = args.to.path().to_owned();
     if to.is_empty() || to.ends_with('/') {
         let name = from.rsplit('/').next().unwrap_or(from);
         to = as_directory(&to) + name;
     }
-    client.rename(from, &to, !args.no_clobber)?;
+    args.from.rename(from, &to, !args.no_clobber)?;
     if json {
-        let renamed =
-            RenamedFile { from: client.url(from).to_string(), to: client.url(&to).to_string() };
+        let to = args.from.with_path(&to).to_string();
+        let renamed = RenamedFile { from: args.from.with_path(from).to_string(), to };
         return Document::new(vec![renamed], Vec::new()).print();
     }
     Ok(())

@@ -1,54 +1,21 @@
 //! Objects of S3 servers in the commands of `striate fs`: listed like files, described, removed;
 //! and uploads that were interrupted.
 
-use std::fmt;
 use std::fmt::Write as _;
-use std::str::FromStr;
 
 use serde::Serialize;
-use striate_store::ErrorKind;
-use striate_store::remote::{FileInfo, RemoteUrl};
+use striate_store::remote::FileInfo;
 use striate_store::s3::{ObjectInfo, S3Bucket, S3Url};
+use striate_store::{ErrorKind, StoreError};
 
-use super::{Location, LocationError, as_directory, shown};
+use super::{as_directory, shown};
 use crate::number::bytes;
 use crate::time::utc;
 use crate::{CommandError, terminal};
 
-/// A URL of something on servers.
-#[derive(Clone, Debug)]
-pub(super) enum ServerUrl {
-    /// On I/O servers.
-    Remote(RemoteUrl),
-    /// In a bucket.
-    Object(S3Url),
-}
-
-impl FromStr for ServerUrl {
-    type Err = LocationError;
-
-    fn from_str(text: &str) -> Result<Self, LocationError> {
-        match Location::new(text.into())? {
-            Location::Object(url) => Ok(Self::Object(url)),
-            Location::Remote(url) => Ok(Self::Remote(url)),
-            // It says what a URL looks like.
-            Location::Local(_) => text.parse().map(Self::Remote).map_err(LocationError::Remote),
-        }
-    }
-}
-
-impl fmt::Display for ServerUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Remote(url) => url.fmt(f),
-            Self::Object(url) => url.fmt(f),
-        }
-    }
-}
-
-/// The objects whose keys begin as the URL says, as files without strips.
-pub(super) fn list(url: &S3Url) -> Result<Vec<FileInfo>, CommandError> {
-    let objects = S3Bucket::shared(url)?.list(&url.key)?;
+/// The objects of a bucket whose keys begin with `prefix`, as files without strips.
+pub(super) fn list(url: &S3Url, prefix: &str) -> Result<Vec<FileInfo>, StoreError> {
+    let objects = S3Bucket::shared(url)?.list(prefix)?;
     let file = |object: ObjectInfo| FileInfo {
         path: object.key,
         file: 0,

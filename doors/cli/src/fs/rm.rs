@@ -7,13 +7,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use clap::Args;
 use serde::Serialize;
-use striate_store::remote::{Client, RemoteUrl};
 use striate_store::s3::{S3Bucket, S3Url};
 use striate_store::{ErrorKind, StoreError};
 
-use super::objects::{self, ServerUrl};
+use super::objects;
 use super::supervised::{steps, supervised};
-use super::{as_directory, path, shown};
+use super::{FileUrl, as_directory, shown};
 use crate::document::Document;
 use crate::number::{counted, counted_as, grouped};
 use crate::{CommandError, terminal};
@@ -46,7 +45,7 @@ pub(crate) struct FsRmArgs {
 
     /// The files
     #[arg(required = true, value_name = "URL")]
-    urls: Vec<ServerUrl>,
+    urls: Vec<FileUrl>,
 }
 
 /// A row of the JSON document.
@@ -60,15 +59,13 @@ enum RemovalRow {
 
 pub(crate) fn run(args: &FsRmArgs, json: bool) -> Result<(), CommandError> {
     if args.dead {
-        let remote = |url: &ServerUrl| match url {
-            ServerUrl::Remote(url) => Ok(url.clone()),
-            ServerUrl::Object(url) => Err(CommandError::usage(
+        if let Some(url) = args.urls.iter().find(|url| matches!(url, FileUrl::Object(_))) {
+            return Err(CommandError::usage(
                 format!("{url} has no interrupted removals"),
                 "--unfinished removes what interrupted uploads have left",
-            )),
-        };
-        let urls = args.urls.iter().map(remote).collect::<Result<Vec<_>, _>>()?;
-        return finish(&urls, json);
+            ));
+        }
+        return finish(&args.urls, json);
     }
     if args.unfinished {
         return abort(&args.urls, json);
@@ -77,8 +74,8 @@ pub(crate) fn run(args: &FsRmArgs, json: bool) -> Result<(), CommandError> {
     let interrupted = || {
         let removed = count.load(Ordering::SeqCst);
         let first = args.urls.iter().find_map(|url| match url {
-            ServerUrl::Remote(url) => Some(format!(" {}", root(url))),
-            ServerUrl::Object(_) => None,
+            FileUrl::Object(_) => None,
+            url => Some(format!(" {}", root(url))),
         });
         let url = first.unwrap_or_default();
         CommandError::failed(
@@ -92,10 +89,8 @@ pub(crate) fn run(args: &FsRmArgs, json: bool) -> Result<(), CommandError> {
         let mut failures = Vec::new();
         for url in &args.urls {
             match url {
-                ServerUrl::Remote(url) => {
-                    remove(url, args, (stop, &count), &mut removed, &mut failures)?;
-                }
-                ServerUrl::Object(url) => remove_objects(url, args, (stop, &count), &mut removed)?,
+                FileUrl::Object(url) => remove_objects(url, args, (stop, &count), &mut removed)?,
+                url => remove(url, args, (stop, &count), &mut removed, &mut failures)?,
             }
             if stop.load(Ordering::SeqCst) {
                 return Err(interrupted());
@@ -112,36 +107,35 @@ pub(crate) fn run(args: &FsRmArgs, json: bool) -> Result<(), CommandError> {
 
 /// Removes the files of a URL, until the flag is set.
 fn remove(
-    url: &RemoteUrl,
+    url: &FileUrl,
     args: &FsRmArgs,
     (stop, count): (&AtomicBool, &AtomicU64),
     removed: &mut Vec<RemovalRow>,
     failures: &mut Vec<CommandError>,
 ) -> Result<(), CommandError> {
-    let client = Client::shared(url)?;
-    let names = names(&client, url, args.recursive)?;
+    let names = names(url, args.recursive)?;
     let bar = steps(names.len() as u64);
     for name in names {
         if stop.load(Ordering::SeqCst) {
             break;
         }
         bar.set_message(name.clone());
-        match client.remove(&name) {
+        match url.remove(&name) {
             Ok(()) => {
-                removed.push(RemovalRow::Removed { url: client.url(&name).to_string() });
+                removed.push(RemovalRow::Removed { url: url.with_path(&name).to_string() });
                 count.fetch_add(1, Ordering::SeqCst);
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                if !args.recursive && is_directory(&client, &name) {
+                if !args.recursive && is_directory(url, &name) {
                     failures.push(CommandError::usage(
-                        format!("{} is a directory", client.url(&name)),
+                        format!("{} is a directory", url.with_path(&name)),
                         "-r removes it with its contents",
                     ));
                 } else if !args.force {
                     failures.push(error.into());
                 }
             }
-            Err(error) => failures.push(failed(&client.url(""), error)),
+            Err(error) => failures.push(failed(&root(url), error)),
         }
         bar.inc(1);
     }
@@ -174,11 +168,11 @@ fn remove_objects(
 }
 
 /// Removes the parts of interrupted uploads.
-fn abort(urls: &[ServerUrl], json: bool) -> Result<(), CommandError> {
+fn abort(urls: &[FileUrl], json: bool) -> Result<(), CommandError> {
     let mut rows = Vec::new();
     let mut text = String::new();
     for url in urls {
-        let ServerUrl::Object(url) = url else {
+        let FileUrl::Object(url) = url else {
             return Err(CommandError::usage(
                 format!("{url} is not in an object store"),
                 "'striate fsck --repair' removes what interrupted copies to servers have left",
@@ -202,19 +196,18 @@ fn abort(urls: &[ServerUrl], json: bool) -> Result<(), CommandError> {
 }
 
 /// Whether files lie below the name.
-fn is_directory(client: &Client, name: &str) -> bool {
-    let inside = client.list_page(&as_directory(name), None, 1);
-    inside.is_ok_and(|(files, _)| !files.is_empty())
+fn is_directory(url: &FileUrl, name: &str) -> bool {
+    url.has_any(&as_directory(name)).unwrap_or(false)
 }
 
 /// The URL of the whole file system.
-fn root(url: &RemoteUrl) -> RemoteUrl {
-    RemoteUrl { path: String::new(), ..url.clone() }
+fn root(url: &FileUrl) -> FileUrl {
+    url.with_path("")
 }
 
 /// The files that a URL stands for.
-fn names(client: &Client, url: &RemoteUrl, recursive: bool) -> Result<Vec<String>, CommandError> {
-    let path = path(url);
+fn names(url: &FileUrl, recursive: bool) -> Result<Vec<String>, CommandError> {
+    let path = url.path();
     if path.is_empty() {
         return Err(CommandError::usage(
             format!("{url} is the whole file system"),
@@ -224,7 +217,7 @@ fn names(client: &Client, url: &RemoteUrl, recursive: bool) -> Result<Vec<String
     if !recursive {
         return Ok(vec![path.trim_end_matches('/').to_owned()]);
     }
-    let inside = client.list(&as_directory(path))?;
+    let inside = url.list(&as_directory(path))?;
     let mut names: Vec<String> = inside.into_iter().map(|file| file.path).collect();
     if names.is_empty() {
         names.push(path.to_owned());
@@ -232,7 +225,7 @@ fn names(client: &Client, url: &RemoteUrl, recursive: bool) -> Result<Vec<String
     Ok(names)
 }
 
-fn failed(url: &RemoteUrl, error: StoreError) -> CommandError {
+fn failed(url: &FileUrl, error: StoreError) -> CommandError {
     let kind = error.kind();
     let error = CommandError::from(error);
     let CommandError::Store { mut hint, source } = error else { return error };
@@ -260,13 +253,12 @@ fn and_more(first: CommandError, more: usize) -> CommandError {
 }
 
 /// Finishes removals that were interrupted.
-fn finish(urls: &[RemoteUrl], json: bool) -> Result<(), CommandError> {
+fn finish(urls: &[FileUrl], json: bool) -> Result<(), CommandError> {
     let mut rows = Vec::new();
     let mut text = String::new();
     for url in urls {
-        let client = Client::shared(url)?;
-        let finished = client.bury_dead()?;
-        let url = client.url("").to_string();
+        let finished = url.bury_dead()?;
+        let url = root(url).to_string();
         let _ = writeln!(text, "{url}: {} finished", counted(finished, "removal"));
         rows.push(RemovalRow::Finished { url, finished });
     }

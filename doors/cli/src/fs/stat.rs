@@ -7,6 +7,7 @@ use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use serde::Serialize;
 use striate_layout::striping::Striping;
+use striate_store::rados::{RadosNamespace, RadosUrl};
 use striate_store::remote::{Client, FileInfo, RemoteUrl};
 
 use super::local::LocalDescription;
@@ -24,6 +25,7 @@ use crate::{CommandError, terminal};
 Examples:
   striate fs stat striate://io.example/run7/out.dat
   striate fs stat --json striate://io.example/run7/out.dat
+  striate fs stat rados://pool/namespace/out.dat
   striate fs stat s3://bucket/run7/out.dat
   striate fs stat out.dat                      the file system that it lies on, and how it is used there")]
 pub(crate) struct StatArgs {
@@ -32,7 +34,7 @@ pub(crate) struct StatArgs {
     files: Vec<Location>,
 }
 
-/// What is known about a file.
+/// What is known about a file on servers.
 #[derive(Debug, Serialize)]
 struct FileDescription {
     url: String,
@@ -46,6 +48,18 @@ struct FileDescription {
     objects: Vec<Object>,
     created_ms: u64,
     modified_ms: u64,
+}
+
+/// What is known about a file in a pool of Ceph.
+#[derive(Debug, Serialize)]
+struct PooledFile {
+    url: String,
+    name: String,
+    /// What its objects are called after.
+    file: String,
+    size: u64,
+    strip: u64,
+    created_ms: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -69,7 +83,8 @@ pub(crate) fn run(args: &StatArgs, json: bool) -> Result<(), CommandError> {
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum StatRow {
-    File(FileDescription),
+    OnServers(FileDescription),
+    InPool(PooledFile),
     Object(ObjectDescription),
     Local(LocalDescription),
 }
@@ -77,7 +92,8 @@ enum StatRow {
 impl StatRow {
     fn new(file: &Location) -> Result<Self, CommandError> {
         Ok(match file {
-            Location::Remote(url) => Self::File(describe(url)?),
+            Location::Remote(url) => Self::OnServers(describe_on_servers(url)?),
+            Location::Pool(url) => Self::InPool(describe_in_pool(url)?),
             Location::Object(url) => Self::Object(objects::describe(url)?),
             Location::Local(path) => Self::Local(LocalDescription::new(path)?),
         })
@@ -85,14 +101,27 @@ impl StatRow {
 
     fn text(&self) -> String {
         match self {
-            Self::File(file) => file.text(),
+            Self::OnServers(file) => file.text(),
+            Self::InPool(file) => file.text(),
             Self::Object(object) => object.text(),
             Self::Local(file) => file.text(),
         }
     }
 }
 
-fn describe(url: &RemoteUrl) -> Result<FileDescription, CommandError> {
+fn describe_in_pool(url: &RadosUrl) -> Result<PooledFile, CommandError> {
+    let found = RadosNamespace::open(url)?.stat(&url.name)?;
+    Ok(PooledFile {
+        url: url.to_string(),
+        name: found.name,
+        file: found.id,
+        size: found.size,
+        strip: found.strip,
+        created_ms: found.created_ms,
+    })
+}
+
+fn describe_on_servers(url: &RemoteUrl) -> Result<FileDescription, CommandError> {
     let client = Client::shared(url)?;
     let info = client.lookup(path(url))?;
     let lens = client.object_lens(&info)?;
@@ -117,6 +146,21 @@ fn describe(url: &RemoteUrl) -> Result<FileDescription, CommandError> {
         created_ms,
         modified_ms,
     })
+}
+
+impl PooledFile {
+    fn text(&self) -> String {
+        let mut text = format!("{}\n", terminal::heading(&shown(&self.url)));
+        let mut line = |what: &str, value: String| {
+            let _ = writeln!(text, "  {what:<10}{value}");
+        };
+        line("size", bytes(self.size));
+        line("strip", bytes(self.strip));
+        line("file", self.file.clone());
+        line("created", utc(self.created_ms));
+        line("objects", format!("striate.{}.*", self.file));
+        text
+    }
 }
 
 impl FileDescription {

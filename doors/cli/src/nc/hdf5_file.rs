@@ -104,7 +104,7 @@ impl DividedElements for PartitionedDataset {
 /// server is not asked twice.
 fn found(path: &Path) -> Result<Option<Box<dyn Store>>, CommandError> {
     match place(path) {
-        Ok(Location::Remote(_)) => store(path).map(Some),
+        Ok(Location::Remote(_) | Location::Pool(_)) => store(path).map(Some),
         _ => Ok(store(path).ok()),
     }
 }

@@ -106,6 +106,7 @@ fn destination(from: &Path, to: &Path) -> Result<PathBuf, CommandError> {
         Location::Local(path) => path.is_dir() || to.to_string_lossy().ends_with('/'),
         Location::Remote(url) => url.path.is_empty() || url.path.ends_with('/'),
         Location::Object(url) => url.key.is_empty() || url.key.ends_with('/'),
+        Location::Pool(url) => url.name.is_empty() || url.name.ends_with('/'),
     };
     if !is_directory {
         return Ok(to.into());

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
+use striate_store::rados::{RadosCreation, RadosFile};
 use striate_store::remote::{RemoteFile, RemoteOptions};
 use striate_store::{PosixFile, PosixOptions, Store};
 
@@ -239,6 +240,7 @@ fn writable(path: &Path) -> Result<Box<dyn Store>, CommandError> {
         Location::Local(path) => Box::new(PosixFile::open(&path, &PosixOptions::read_write())?),
         Location::Remote(url) => Box::new(RemoteFile::open(&url, &RemoteOptions::default())?),
         Location::Object(url) => return Err(read_only(&url).into()),
+        Location::Pool(url) => Box::new(RadosFile::open(&url, &RadosCreation::default())?),
     })
 }
 

@@ -83,7 +83,11 @@ static AT_EXIT: Once = Once::new();
 const AT_EXIT_LIMIT: Duration = Duration::from_millis(500);
 
 extern "C" fn shut_down() {
-    let clusters = CLUSTERS.lock().unwrap_or_else(PoisonError::into_inner).take();
+    // A thread that is connecting to a cluster that does not answer does not delay the exit.
+    let clusters = match CLUSTERS.try_lock() {
+        Ok(mut clusters) => clusters.take(),
+        Err(_) => return,
+    };
     let begin = Instant::now();
     for cluster in clusters.into_iter().flat_map(HashMap::into_values) {
         while Arc::strong_count(&cluster) > 1 && begin.elapsed() < AT_EXIT_LIMIT {
@@ -131,8 +135,8 @@ impl Cluster {
         }
         let cluster = Arc::new(Self::connect(&key)?);
         clusters.insert(key, Arc::clone(&cluster));
-        // SAFETY: the function takes and returns nothing, and does not unwind: it only drops what it takes.
         AT_EXIT.call_once(|| {
+            // SAFETY: the function takes and returns nothing, and does not unwind: it waits, and drops what it takes.
             let _ = unsafe { libc::atexit(shut_down) };
         });
         Ok(cluster)

@@ -1,13 +1,14 @@
-//! [`Location`]: a local file, a file on servers or an object.
+//! [`Location`]: a local file, a file on servers or in a pool of Ceph, or an object.
 
 use std::ffi::OsString;
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
 
-use striate_store::remote::{RemoteUrl, UrlError};
-use striate_store::s3::{S3Url, S3UrlError};
-use thiserror::Error;
+use striate_store::rados::RadosUrl;
+use striate_store::remote::RemoteUrl;
+use striate_store::s3::S3Url;
 
+use super::super::file_url::FileUrlError;
 use crate::CommandError;
 
 /// Where a file is.
@@ -17,29 +18,19 @@ pub(crate) enum Location {
     Local(PathBuf),
     /// On servers.
     Remote(RemoteUrl),
+    /// In a pool of Ceph.
+    Pool(RadosUrl),
     /// In a bucket of an object store.
     Object(S3Url),
 }
 
-/// A text that begins like a URL and is none.
-#[derive(Debug, Error)]
-pub(crate) enum LocationError {
-    #[error(transparent)]
-    Remote(UrlError),
-    #[error(transparent)]
-    Object(S3UrlError),
-}
-
 impl Location {
     /// A text that begins like a URL is one, all others are paths.
-    pub(crate) fn new(text: OsString) -> Result<Self, LocationError> {
+    pub(crate) fn new(text: OsString) -> Result<Self, FileUrlError> {
         match text.to_str() {
-            Some(url) if RemoteUrl::is_remote(url) => {
-                url.parse().map(Self::Remote).map_err(LocationError::Remote)
-            }
-            Some(url) if S3Url::is_s3(url) => {
-                url.parse().map(Self::Object).map_err(LocationError::Object)
-            }
+            Some(url) if RemoteUrl::is_remote(url) => Ok(Self::Remote(url.parse()?)),
+            Some(url) if RadosUrl::is_rados(url) => Ok(Self::Pool(url.parse()?)),
+            Some(url) if S3Url::is_s3(url) => Ok(Self::Object(url.parse()?)),
             _ => Ok(Self::Local(text.into())),
         }
     }
@@ -66,6 +57,7 @@ impl Location {
             Self::Object(url) => {
                 Ok(Self::Object(url.with_key(super::super::as_directory(&url.key) + name)))
             }
+            Self::Pool(url) => Ok(Self::Pool(url.below(name))),
         }
     }
 }
@@ -76,6 +68,7 @@ impl fmt::Display for Location {
             Self::Local(path) => path.display().fmt(f),
             Self::Remote(url) => url.fmt(f),
             Self::Object(url) => url.fmt(f),
+            Self::Pool(url) => url.fmt(f),
         }
     }
 }
@@ -92,9 +85,11 @@ mod tests {
     fn urls_and_paths_are_told_apart() {
         assert!(matches!(place("striate://h/a"), Location::Remote(_)));
         assert!(matches!(place("./striate://h/a"), Location::Local(_)));
+        assert!(matches!(place("rados://p/n/a"), Location::Pool(_)));
         assert!(Location::new("striate://h:x/a".into()).is_err());
         assert!(matches!(place("s3://bucket/a"), Location::Object(_)));
         assert!(Location::new("s3://".into()).is_err());
+        assert!(Location::new("rados://".into()).is_err());
     }
 
     #[test]

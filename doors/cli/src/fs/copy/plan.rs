@@ -5,12 +5,11 @@ use std::fs;
 use std::path::Path;
 
 use striate_store::ErrorKind;
-use striate_store::remote::{Client, RemoteUrl};
-use striate_store::s3::{S3Bucket, S3Url};
 
 use super::location::Location;
 use crate::CommandError;
-use crate::fs::{as_directory, path};
+use crate::fs::as_directory;
+use crate::fs::file_url::FileUrl;
 
 /// One file to copy.
 #[derive(Debug, PartialEq)]
@@ -48,10 +47,10 @@ pub(crate) fn plan(
     let mut jobs = Vec::new();
     for source in sources {
         if let (Location::Local(_), Location::Local(_)) = (source, destination) {
-            let hint =
-                "at least one of them must be a URL such as striate://host/path or s3://bucket/key";
+            let hint = "at least one of them must be a URL, such as striate://host/path, \
+                        rados://pool/namespace/name or s3://bucket/key";
             return Err(CommandError::usage(
-                format!("neither {source} nor {destination} is on servers"),
+                format!("neither {source} nor {destination} is a URL"),
                 hint,
             ));
         }
@@ -94,33 +93,23 @@ fn is_directory(place: &Location) -> Result<bool, CommandError> {
         Location::Local(path) => {
             Ok(path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/"))
         }
-        Location::Remote(url) => {
-            let path = path(url);
-            if path.is_empty() || path.ends_with('/') {
-                return Ok(true);
-            }
-            Ok(!Client::shared(url)?.list(&as_directory(path))?.is_empty())
-        }
-        Location::Object(url) => {
-            if url.key.is_empty() || url.key.ends_with('/') {
-                return Ok(true);
-            }
-            Ok(!S3Bucket::shared(url)?.list(&as_directory(&url.key))?.is_empty())
-        }
+        Location::Remote(url) => is_directory_there(&FileUrl::Servers(url.clone())),
+        Location::Pool(url) => is_directory_there(&FileUrl::Pool(url.clone())),
+        Location::Object(url) => is_directory_there(&FileUrl::Object(url.clone())),
     }
+}
+
+fn is_directory_there(url: &FileUrl) -> Result<bool, CommandError> {
+    let path = url.path();
+    Ok(path.is_empty() || path.ends_with('/') || url.has_any(&as_directory(path))?)
 }
 
 /// The last part of a name; empty for a whole file system.
 fn name(place: &Location) -> Result<String, CommandError> {
     match place {
-        Location::Remote(url) => {
-            let path = path(url).trim_end_matches('/');
-            Ok(path.rsplit('/').next().unwrap_or_default().to_owned())
-        }
-        Location::Object(url) => {
-            let key = url.key.trim_end_matches('/');
-            Ok(key.rsplit('/').next().unwrap_or_default().to_owned())
-        }
+        Location::Remote(url) => Ok(last_part(&url.path)),
+        Location::Pool(url) => Ok(last_part(&url.name)),
+        Location::Object(url) => Ok(last_part(&url.key)),
         Location::Local(path) => {
             // What '.' and '..' are called can be seen in the whole path only.
             let whole = if path.file_name().is_none() { path.canonicalize().ok() } else { None };
@@ -130,10 +119,15 @@ fn name(place: &Location) -> Result<String, CommandError> {
     }
 }
 
+fn last_part(path: &str) -> String {
+    path.trim_end_matches('/').rsplit('/').next().unwrap_or_default().to_owned()
+}
+
 fn look(place: &Location) -> Result<CopySource, CommandError> {
     match place {
-        Location::Remote(url) => look_on_servers(url),
-        Location::Object(url) => look_in_bucket(url),
+        Location::Remote(url) => look_there(&FileUrl::Servers(url.clone())),
+        Location::Pool(url) => look_there(&FileUrl::Pool(url.clone())),
+        Location::Object(url) => look_there(&FileUrl::Object(url.clone())),
         Location::Local(path) => {
             let found = look_at(path)?;
             if !found.is_dir() {
@@ -147,16 +141,15 @@ fn look(place: &Location) -> Result<CopySource, CommandError> {
     }
 }
 
-fn look_on_servers(url: &RemoteUrl) -> Result<CopySource, CommandError> {
-    let client = Client::shared(url)?;
-    let path = path(url);
+fn look_there(url: &FileUrl) -> Result<CopySource, CommandError> {
+    let path = url.path();
     let inside = as_directory(path);
     if inside != path {
-        match client.lookup(path) {
-            Ok(file) => return Ok(CopySource::File { bytes: file.size }),
+        match url.size() {
+            Ok(bytes) => return Ok(CopySource::File { bytes }),
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
             Err(error) => {
-                let files = client.list(&inside)?;
+                let files = url.list(&inside)?;
                 // The complaint that there is no file says most if there is no directory either.
                 return if files.is_empty() {
                     Err(error.into())
@@ -166,37 +159,14 @@ fn look_on_servers(url: &RemoteUrl) -> Result<CopySource, CommandError> {
             }
         }
     }
-    Ok(below(&inside, client.list(&inside)?))
-}
-
-fn look_in_bucket(url: &S3Url) -> Result<CopySource, CommandError> {
-    let bucket = S3Bucket::shared(url)?;
-    let inside = as_directory(&url.key);
-    let directory = || {
-        let objects = bucket.list(&inside)?.into_iter();
-        // What other tools make directories of.
-        let objects = objects.filter(|object| object.key != inside);
-        let name = |key: &str| key.strip_prefix(&inside).unwrap_or(key).to_owned();
-        Ok::<_, CommandError>(
-            objects.map(|object| (name(&object.key), object.len)).collect::<Vec<_>>(),
-        )
-    };
-    if inside == url.key {
-        return Ok(CopySource::Directory(directory()?));
-    }
-    match bucket.head(&url.key) {
-        Ok(object) => Ok(CopySource::File { bytes: object.len }),
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
-        Err(error) => match directory()? {
-            files if files.is_empty() => Err(error.into()),
-            files => Ok(CopySource::Directory(files)),
-        },
-    }
+    Ok(below(&inside, url.list(&inside)?))
 }
 
 fn below(directory: &str, files: Vec<striate_store::remote::FileInfo>) -> CopySource {
     let name = |path: &str| path.strip_prefix(directory).unwrap_or(path).to_owned();
-    CopySource::Directory(files.into_iter().map(|file| (name(&file.path), file.size)).collect())
+    // Other tools make an object of that name to have a directory.
+    let files = files.into_iter().filter(|file| file.path != directory);
+    CopySource::Directory(files.map(|file| (name(&file.path), file.size)).collect())
 }
 
 /// The files in a directory and in those in it, in the order of their names.

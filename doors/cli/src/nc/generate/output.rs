@@ -4,6 +4,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use striate_process::part_file::Existing;
+use striate_store::rados::{RadosCreation, RadosFile, RadosNamespace};
 use striate_store::remote::{Client, RemoteFile, RemoteOptions};
 use striate_store::{PosixFile, PosixOptions, Store};
 
@@ -31,6 +32,7 @@ impl Output {
             Location::Local(path) => path.file_name().is_none() || path.is_dir(),
             Location::Remote(url) => is_url_of_directory(path_on_servers(url)),
             Location::Object(url) => is_url_of_directory(&url.key),
+            Location::Pool(url) => is_url_of_directory(&url.name),
         };
         if is_directory || path.as_os_str().as_bytes().ends_with(b"/") {
             let message = format!("{name} is a directory");
@@ -44,6 +46,9 @@ impl Output {
             }
             // Creating it is refused.
             Location::Object(_) => false,
+            Location::Pool(url) => {
+                RadosNamespace::open(url).and_then(|namespace| namespace.stat(&url.name)).is_ok()
+            }
         };
         if exists && existing == Existing::Refuse {
             let attempted = format!("cannot make {name}");
@@ -59,6 +64,7 @@ impl Output {
             Location::Local(path) => path,
             Location::Remote(url) => url.to_string().into(),
             Location::Object(url) => url.to_string().into(),
+            Location::Pool(url) => url.to_string().into(),
         }
     }
 
@@ -80,6 +86,11 @@ impl Output {
                 Box::new(RemoteFile::open(&url, &options)?)
             }
             Location::Object(url) => return Err(read_only(&url).into()),
+            Location::Pool(url) => {
+                let creation =
+                    RadosCreation { create: true, exclusive: true, ..RadosCreation::default() };
+                Box::new(RadosFile::open(&url, &creation)?)
+            }
         };
         self.claim()?;
         Ok(store)

@@ -12,6 +12,7 @@ use striate_array::DatasetFiles;
 use striate_comm::{Comm, agree};
 use striate_file::File;
 use striate_process::part_file::Existing;
+use striate_store::rados::RadosNamespace;
 use striate_store::remote::Client;
 
 use crate::CommandError;
@@ -66,6 +67,7 @@ impl Destination {
             Location::Local(path) => path.file_name().is_none() || path.is_dir(),
             Location::Remote(url) => is_url_of_directory(path_on_servers(url)),
             Location::Object(url) => is_url_of_directory(&url.key),
+            Location::Pool(url) => is_url_of_directory(&url.name),
         };
         if is_directory || path.as_os_str().as_bytes().ends_with(b"/") {
             return Err(CommandError::usage(
@@ -155,6 +157,7 @@ impl PartName {
             Some(Location::Local(path)) => path.into_os_string().into_encoded_bytes(),
             Some(Location::Remote(url)) => url.to_string().into_bytes(),
             Some(Location::Object(url)) => url.to_string().into_bytes(),
+            Some(Location::Pool(url)) => url.to_string().into_bytes(),
             None => Vec::new(),
         };
         comm.broadcast(0, &mut bytes)?;
@@ -171,5 +174,8 @@ fn exists(name: &Location) -> bool {
         }
         // Creating it is refused.
         Location::Object(_) => false,
+        Location::Pool(url) => {
+            RadosNamespace::open(url).and_then(|namespace| namespace.stat(&url.name)).is_ok()
+        }
     }
 }
