@@ -46,18 +46,18 @@ pub(crate) enum Location {
 impl Location {
     /// A path, or a URL that begins with `striate://`, `striate+tls://`, `rados://` or `s3://`.
     pub(crate) fn new(path: &Path) -> Result<Self, FileError> {
-        fn bad(name: &str, error: impl ToString) -> FileError {
+        fn bad(name: &str, error: &dyn ToString) -> FileError {
             FileError::BadName { name: name.to_owned(), reason: error.to_string() }
         }
         match path.to_str() {
             Some(text) if RemoteUrl::is_remote(text) => {
-                text.parse().map(Self::Servers).map_err(|error: UrlError| bad(text, error))
+                text.parse().map(Self::Servers).map_err(|error: UrlError| bad(text, &error))
             }
             Some(text) if RadosUrl::is_rados(text) => {
-                text.parse().map(Self::Rados).map_err(|error: RadosUrlError| bad(text, error))
+                text.parse().map(Self::Rados).map_err(|error: RadosUrlError| bad(text, &error))
             }
             Some(text) if S3Url::is_s3(text) => {
-                text.parse().map(Self::Object).map_err(|error| bad(text, error))
+                text.parse().map(Self::Object).map_err(|error| bad(text, &error))
             }
             _ => Ok(Self::Path(path.to_path_buf())),
         }

@@ -25,6 +25,7 @@ Examples:
   striate fs rm -r striate://io.example/run7
   striate fs rm --dead striate://io.example    finish removals that were interrupted
   striate fs rm --unfinished s3://bucket/run7  remove what interrupted uploads have left")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct FsRmArgs {
     /// Do not fail if a file does not exist
     #[arg(short, long)]
