@@ -78,6 +78,8 @@ pub(super) struct Watch {
     patience: Duration,
     state: Mutex<State>,
     watches: AtomicBool,
+    /// Whether this process is about to end, and must.
+    ends: AtomicBool,
     lost: OnceLock<String>,
 }
 
@@ -158,6 +160,13 @@ pub(super) fn check() -> Result<(), CommError> {
     }
 }
 
+/// This process ends the job: if a node is lost, MPI may wait for it even then.
+pub(super) fn must_end() {
+    if let Some(watch) = watch() {
+        watch.ends.store(true, Ordering::Relaxed);
+    }
+}
+
 fn patience() -> Duration {
     let set = env::var(PATIENCE).ok().and_then(|text| parse(&text));
     set.unwrap_or(DEFAULT_PATIENCE).max(BETWEEN.0 * BEATS)
@@ -198,8 +207,9 @@ impl Watch {
         rustix::rand::getrandom(&mut number, rustix::rand::GetRandomFlags::empty())?;
         let own =
             Endpoint { address: socket.local_addr()?, number: u64::from_ne_bytes(number), host };
-        let (state, watches, lost) = (Mutex::default(), AtomicBool::new(false), OnceLock::new());
-        Ok(Self { socket, own, patience, state, watches, lost })
+        let (state, lost) = (Mutex::default(), OnceLock::new());
+        let (watches, ends) = (AtomicBool::new(false), AtomicBool::new(false));
+        Ok(Self { socket, own, patience, state, watches, ends, lost })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -276,7 +286,7 @@ impl Watch {
             last = Instant::now();
             if self.lost.get().is_none() {
                 self.beat(passed);
-            } else if self.watches.load(Ordering::Relaxed) {
+            } else if self.watches.load(Ordering::Relaxed) || self.ends.load(Ordering::Relaxed) {
                 told_for += passed;
                 if told_for > self.patience {
                     self.end();
