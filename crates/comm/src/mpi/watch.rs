@@ -1,18 +1,19 @@
 //! [`Watch`]: notices that a node cannot be reached any more, which MPI does not.
 //!
-//! Over TCP, MPI waits for ever for a node whose link is cut or whose power failed. So the first rank
-//! of each node sends a datagram to those of its two neighbours, nodes being a ring, some times in the
-//! time that a lost node may be silent (`STRIATE_PATIENCE`). When a neighbour is silent for longer, all ranks
-//! are told; their waits end with [`CommError::NodeLost`]. On the lost node itself the others are missing,
-//! and its ranks end in the same way.
+//! Over TCP, MPI waits for ever for a node whose link is cut or whose power failed. So the first
+//! rank of each node sends a datagram to those of its two neighbours, nodes being a ring, some
+//! times in the time that a lost node may be silent (`STRIATE_PATIENCE`). When a neighbour is
+//! silent for longer, all ranks are told; their waits end with [`CommError::NodeLost`]. On the lost
+//! node itself the others are missing, and its ranks end in the same way.
 //!
-//! A neighbour is watched from its first datagram on: where none arrive, since the host's name does not
-//! lead to it or since datagrams are filtered, nothing changes. Time in which this process itself does
-//! not run does not count. Datagrams carry the receiver's number, drawn at random and told to the
-//! ranks of the job only.
+//! A neighbour is watched from its first datagram on: where none arrive, since the host's name does
+//! not lead to it or since datagrams are filtered, nothing changes. Time in which this process
+//! itself does not run does not count. Datagrams carry the receiver's number, drawn at random and
+//! told to the ranks of the job only.
 //!
-//! A program may wait in calls of MPI that are not ours. A process that has a communicator of ours, and
-//! still runs when it was told as long ago as the node was silent, is ended: the launcher ends the job then.
+//! A program may wait in calls of MPI that are not ours. A process that has a communicator of ours,
+//! and still runs when it was told as long ago as the node was silent, is ended: the launcher ends
+//! the job then.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
