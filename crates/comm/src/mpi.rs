@@ -16,8 +16,8 @@
 //! it in a collective, leaves them waiting, as in every MPI program. [`Comm::health`] never reports
 //! an error of a rank.
 //!
-//! A node whose link is cut or whose power failed is noticed ([`watch`]): waits end with an error that
-//! names it when it was silent for `STRIATE_PATIENCE`, and [`run`] ends the job.
+//! A node whose link is cut or whose power failed is noticed ([`watch`]): waits end with an error
+//! that names it when it was silent for `STRIATE_PATIENCE`, and [`run`] ends the job.
 //!
 //! # Simulated nodes
 //!

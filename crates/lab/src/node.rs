@@ -158,8 +158,8 @@ fn connect(keeper: u32, nodes: &[NodeRecord]) -> Result<(), LabError> {
     Ok(())
 }
 
-/// The hardware address of a node, which it also has after a failure of its power: others would send
-/// to the old one for half a minute.
+/// The hardware address of a node, which it also has after a failure of its power: others would
+/// send to the old one for half a minute.
 fn hardware_address(address: &str) -> String {
     let parts = address.split('.').map(|part| format!("{:02x}", part.parse::<u8>().unwrap_or(0)));
     // The second bit says that the address is not one of a manufacturer.

@@ -5,8 +5,9 @@
 //! thread for all connections closes those that are late. Time-outs of the sockets would not do:
 //! they restart with every byte, invisibly under TLS, and cost a system call each time.
 //!
-//! What counts is progress: a link may be as slow as [`PROGRESS`] bytes in the time that a frame may
-//! pause. Only time in which the server waits for the client counts; its own delays do not count.
+//! What counts is progress: a link may be as slow as [`PROGRESS`] bytes in the time that a frame
+//! may pause. Only time in which the server waits for the client counts; its own delays do not
+//! count.
 
 use std::cell::Cell;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};

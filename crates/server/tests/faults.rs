@@ -1,4 +1,5 @@
-//! Servers that crash, come back on other storage, or answer late, and what their clients make of it.
+//! Servers that crash, come back on other storage, or answer late, and what their clients make of
+//! it.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::net::SocketAddr;

@@ -22,7 +22,8 @@
 //!     let mut connection = Connection::new(there);
 //!     welcome(&mut connection, None, instance)?;
 //!     let header = connection.receive_header()?;
-//!     let Message::Request(Request::Ping) = connection.receive_message(&header)? else { panic!() };
+//!     let Message::Request(Request::Ping) = connection.receive_message(&header)? else { panic!()
+//! };
 //!     connection.send_reply(header.id, &Reply::Done)
 //! });
 //! let mut connection = Connection::new(here);

@@ -155,9 +155,9 @@ pub enum Request {
         /// Which bytes.
         access: Access,
     },
-    /// Write bytes of an object that exists: all bytes of the access's share follow in data frames of the same id, in the
-    /// order of the stream, and an empty data frame after them, so that a server that cannot know
-    /// how many they are finds their end. An I/O server answers
+    /// Write bytes of an object that exists: all bytes of the access's share follow in data frames
+    /// of the same id, in the order of the stream, and an empty data frame after them, so that a
+    /// server that cannot know how many they are finds their end. An I/O server answers
     /// [`Reply::Written`](crate::Reply::Written) or a failure after that, `NotFound` if there is no
     /// such object.
     Write {

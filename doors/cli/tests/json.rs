@@ -40,8 +40,8 @@ use Printed::{Document, DocumentOnStderr, Lines, Refused};
 /// Set by `./test --no-lab`: nodes of namespaces cannot be built here.
 const NO_LAB: &str = "STRIATE_NO_LAB";
 
-/// A call of each subcommand, in an order in which they succeed; `URL` is that of servers, `HOST` the address in it, `LAB` is
-/// the name of a lab.
+/// A call of each subcommand, in an order in which they succeed; `URL` is that of servers, `HOST`
+/// the address in it, `LAB` is the name of a lab.
 const CALLS: &[(&str, Printed)] = &[
     ("describe vector(3,2,stride=4)", Document),
     ("quickstart --edge 8 --dir scratch", Document),

@@ -3,8 +3,9 @@
 //!
 //! The job logs what it does; what a crash may lose, it loses: bytes that no sync had begun for are
 //! taken back in the objects of a server that was killed. In the end, every byte must be what was
-//! acknowledged last, and no call may have failed: faults are shorter than the patience. A few rounds
-//! run with all tests; `STRIATE_ROUNDS=100 cargo test -p striate-cli --test lab_faults` runs more.
+//! acknowledged last, and no call may have failed: faults are shorter than the patience. A few
+//! rounds run with all tests; `STRIATE_ROUNDS=100 cargo test -p striate-cli --test lab_faults` runs
+//! more.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::fs::{self, File, OpenOptions};
@@ -36,9 +37,9 @@ const CLIENT: usize = 3;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Numbers that look random.
-struct Dice(u64);
+struct JobDice(u64);
 
-impl Dice {
+impl JobDice {
     fn below(&mut self, n: u64) -> u64 {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -70,7 +71,7 @@ fn job() {
     let file =
         RemoteFile::open_with(&client, &client.url(&variable("FILE")), &RemoteOptions::default())
             .unwrap();
-    let mut dice = Dice(variable("SEED").parse().unwrap());
+    let mut dice = JobDice(variable("SEED").parse().unwrap());
     let mut longest = Duration::ZERO;
     let mut timed =
         |what: &str, call: &mut dyn FnMut() -> Result<(), striate_store::StoreError>| {
@@ -102,26 +103,26 @@ fn job() {
 }
 
 /// A server in a node.
-struct Server {
+struct LabServer {
     node: usize,
     process: Child,
     pid: String,
 }
 
-impl Drop for Server {
+impl Drop for LabServer {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-struct Site {
+struct LabSite {
     place: tempfile::TempDir,
     lab: Lab,
-    servers: Vec<Option<Server>>,
+    servers: Vec<Option<LabServer>>,
 }
 
-impl Site {
+impl LabSite {
     fn start() -> Self {
         let place = tempfile::tempdir().unwrap();
         let program = std::env::current_exe().unwrap();
@@ -159,7 +160,7 @@ impl Site {
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let started: Value = serde_json::from_str(&line).unwrap();
         let pid = started["pid"].to_string();
-        self.servers[node] = Some(Server { node, process, pid });
+        self.servers[node] = Some(LabServer { node, process, pid });
     }
 
     /// Ends a server in order, and waits for its end.
@@ -170,15 +171,16 @@ impl Site {
         assert!(server.process.wait().unwrap().success());
     }
 
-    /// Loses what a killed server had not synced: bytes that were written after the last sync began.
+    /// Loses what a killed server had not synced: bytes that were written after the last sync
+    /// began.
     fn lose(&self, node: usize, seed: u64, log: &Path) {
         if node == METADATA {
             return;
         }
         // What the server has answered arrives, and is logged.
         sleep(Duration::from_millis(300));
-        let log = Log::read(log);
-        let mut dice = Dice(seed);
+        let log = JobLog::read(log);
+        let mut dice = JobDice(seed);
         let writes: Vec<_> = (0..log.writes).map(|_| dice.write()).collect();
         let (before, after) = writes.split_at(log.sync_begun);
         let mut content = vec![0; LEN];
@@ -248,7 +250,7 @@ fn put(content: &mut [u8], offset: usize, bytes: &[u8]) {
 
 /// How far a job came.
 #[derive(Debug, Default)]
-struct Log {
+struct JobLog {
     writes: usize,
     /// Writes before the last sync that began, and before the last that succeeded.
     sync_begun: usize,
@@ -256,7 +258,7 @@ struct Log {
     longest_ms: Option<u64>,
 }
 
-impl Log {
+impl JobLog {
     fn read(path: &Path) -> Self {
         let mut log = Self::default();
         for line in fs::read_to_string(path).unwrap().lines() {
@@ -276,7 +278,7 @@ impl Log {
 
 /// What happens in a round.
 #[derive(Clone, Copy, Debug)]
-enum Fault {
+enum LabFault {
     CutServer,
     CutMetadata,
     CutClient,
@@ -291,26 +293,26 @@ enum Fault {
     SlowServer,
 }
 
-const FAULTS: [Fault; 12] = [
-    Fault::KillServer,
-    Fault::CutServer,
-    Fault::DrainServer,
-    Fault::KillServerNode,
-    Fault::KillClient,
-    Fault::LossyServer,
-    Fault::KillMetadata,
-    Fault::CutClient,
-    Fault::SlowServer,
-    Fault::CutMetadata,
-    Fault::DrainMetadata,
-    Fault::KillMetadataNode,
+const FAULTS: [LabFault; 12] = [
+    LabFault::KillServer,
+    LabFault::CutServer,
+    LabFault::DrainServer,
+    LabFault::KillServerNode,
+    LabFault::KillClient,
+    LabFault::LossyServer,
+    LabFault::KillMetadata,
+    LabFault::CutClient,
+    LabFault::SlowServer,
+    LabFault::CutMetadata,
+    LabFault::DrainMetadata,
+    LabFault::KillMetadataNode,
 ];
 
-impl Site {
+impl LabSite {
     /// Makes something happen, and mends it after `pause`. Returns whether the client lives.
     fn suffer(
         &mut self,
-        fault: Fault,
+        fault: LabFault,
         server: usize,
         pause: Duration,
         job: &mut Child,
@@ -344,18 +346,18 @@ impl Site {
             site.lab.set_link(server, Link::both(Rate::mbit(100))).unwrap();
         };
         match fault {
-            Fault::CutServer => cut(self, server),
-            Fault::CutMetadata => cut(self, METADATA),
-            Fault::CutClient => cut(self, CLIENT),
-            Fault::KillServer => kill(self, server),
-            Fault::KillMetadata => kill(self, METADATA),
-            Fault::DrainServer => drain(self, server),
-            Fault::DrainMetadata => drain(self, METADATA),
-            Fault::KillServerNode => kill_node(self, server),
-            Fault::KillMetadataNode => kill_node(self, METADATA),
-            Fault::LossyServer => slow(self, Link::both(Rate::mbit(100)).with_loss(0.05)),
-            Fault::SlowServer => slow(self, Link::both(Rate::mbit(1))),
-            Fault::KillClient => {
+            LabFault::CutServer => cut(self, server),
+            LabFault::CutMetadata => cut(self, METADATA),
+            LabFault::CutClient => cut(self, CLIENT),
+            LabFault::KillServer => kill(self, server),
+            LabFault::KillMetadata => kill(self, METADATA),
+            LabFault::DrainServer => drain(self, server),
+            LabFault::DrainMetadata => drain(self, METADATA),
+            LabFault::KillServerNode => kill_node(self, server),
+            LabFault::KillMetadataNode => kill_node(self, METADATA),
+            LabFault::LossyServer => slow(self, Link::both(Rate::mbit(100)).with_loss(0.05)),
+            LabFault::SlowServer => slow(self, Link::both(Rate::mbit(1))),
+            LabFault::KillClient => {
                 job.kill().unwrap();
                 job.wait().unwrap();
                 return false;
@@ -380,7 +382,7 @@ fn a_server_that_is_cut_off_for_good_is_named() {
     if without_lab() {
         return;
     }
-    let mut site = Site::start();
+    let mut site = LabSite::start();
     let small = site.at("small");
     fs::write(&small, vec![7; LEN]).unwrap();
     let (small, file, store) =
@@ -403,8 +405,8 @@ fn a_job_goes_on_whatever_happens_to_its_servers() {
     if without_lab() {
         return;
     }
-    let mut site = Site::start();
-    let mut dice = Dice(11);
+    let mut site = LabSite::start();
+    let mut dice = JobDice(11);
     let (mut syncs, mut longest) = (0, 0);
     for round in 0..rounds(FAULTS.len() as u64) {
         let begin = Instant::now();
@@ -412,7 +414,7 @@ fn a_job_goes_on_whatever_happens_to_its_servers() {
         let server = FIRST_SERVER + dice.below(SERVERS as u64) as usize;
         let pause = Duration::from_millis(match fault {
             // As long as the restart that once failed clients.
-            Fault::KillServer if round < FAULTS.len() as u64 => 2000,
+            LabFault::KillServer if round < FAULTS.len() as u64 => 2000,
             _ => 50 + dice.below(1500),
         });
         let name = format!("round-{round}");
@@ -453,7 +455,7 @@ fn a_job_goes_on_whatever_happens_to_its_servers() {
             let said = fs::read_to_string(site.at("said")).unwrap();
             assert!(status.success(), "{what}: {said}");
         }
-        let log = Log::read(&log);
+        let log = JobLog::read(&log);
         let back = site.at("back");
         site.striate(&["fs", "cp", &url, back.to_str().unwrap()]);
         check(&log, seed, lives, &fs::read(&back).unwrap(), &what);
@@ -475,9 +477,9 @@ fn a_job_goes_on_whatever_happens_to_its_servers() {
 }
 
 /// Every byte is that of the last write that was synced, or of one after it.
-fn check(log: &Log, seed: u64, all: bool, found: &[u8], what: &str) {
+fn check(log: &JobLog, seed: u64, all: bool, found: &[u8], what: &str) {
     assert!(!all || log.synced == log.writes, "{what}: {log:?}");
-    let mut dice = Dice(seed);
+    let mut dice = JobDice(seed);
     let mut durable = vec![0; LEN];
     for _ in 0..log.synced {
         let (offset, bytes) = dice.write();

@@ -121,6 +121,7 @@ impl Session {
         // In one write, because other ranks write to the same terminal; errors of it are ignored.
         let text = format!("rank {rank} failed: {reason}; the MPI job is ended\n");
         let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());
+        watch::must_end();
         wait_for_reader();
         // SAFETY: MPI is initialised while a session lives.
         unsafe { ffi::MPI_Abort(ffi::RSMPI_COMM_WORLD, 1) };

@@ -1,18 +1,19 @@
 //! [`Watch`]: notices that a node cannot be reached any more, which MPI does not.
 //!
-//! Over TCP, MPI waits for ever for a node whose link is cut or whose power failed. So the first rank
-//! of each node sends a datagram to those of its two neighbours, nodes being a ring, some times in the
-//! time that a lost node may be silent (`STRIATE_PATIENCE`). When a neighbour is silent for longer, all ranks
-//! are told; their waits end with [`CommError::NodeLost`]. On the lost node itself the others are missing,
-//! and its ranks end in the same way.
+//! Over TCP, MPI waits for ever for a node whose link is cut or whose power failed. So the first
+//! rank of each node sends a datagram to those of its two neighbours, nodes being a ring, some
+//! times in the time that a lost node may be silent (`STRIATE_PATIENCE`). When a neighbour is
+//! silent for longer, all ranks are told; their waits end with [`CommError::NodeLost`]. On the lost
+//! node itself the others are missing, and its ranks end in the same way.
 //!
-//! A neighbour is watched from its first datagram on: where none arrive, since the host's name does not
-//! lead to it or since datagrams are filtered, nothing changes. Time in which this process itself does
-//! not run does not count. Datagrams carry the receiver's number, drawn at random and told to the
-//! ranks of the job only.
+//! A neighbour is watched from its first datagram on: where none arrive, since the host's name does
+//! not lead to it or since datagrams are filtered, nothing changes. Time in which this process
+//! itself does not run does not count. Datagrams carry the receiver's number, drawn at random and
+//! told to the ranks of the job only.
 //!
-//! A program may wait in calls of MPI that are not ours. A process that has a communicator of ours, and
-//! still runs when it was told as long ago as the node was silent, is ended: the launcher ends the job then.
+//! A program may wait in calls of MPI that are not ours. A process that has a communicator of ours,
+//! and still runs when it was told as long ago as the node was silent, is ended: the launcher ends
+//! the job then.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -78,6 +79,8 @@ pub(super) struct Watch {
     patience: Duration,
     state: Mutex<State>,
     watches: AtomicBool,
+    /// Whether this process is about to end, and must.
+    ends: AtomicBool,
     lost: OnceLock<String>,
 }
 
@@ -158,6 +161,13 @@ pub(super) fn check() -> Result<(), CommError> {
     }
 }
 
+/// This process ends the job: if a node is lost, MPI may wait for it even then.
+pub(super) fn must_end() {
+    if let Some(watch) = watch() {
+        watch.ends.store(true, Ordering::Relaxed);
+    }
+}
+
 fn patience() -> Duration {
     let set = env::var(PATIENCE).ok().and_then(|text| parse(&text));
     set.unwrap_or(DEFAULT_PATIENCE).max(BETWEEN.0 * BEATS)
@@ -198,8 +208,9 @@ impl Watch {
         rustix::rand::getrandom(&mut number, rustix::rand::GetRandomFlags::empty())?;
         let own =
             Endpoint { address: socket.local_addr()?, number: u64::from_ne_bytes(number), host };
-        let (state, watches, lost) = (Mutex::default(), AtomicBool::new(false), OnceLock::new());
-        Ok(Self { socket, own, patience, state, watches, lost })
+        let (state, lost) = (Mutex::default(), OnceLock::new());
+        let (watches, ends) = (AtomicBool::new(false), AtomicBool::new(false));
+        Ok(Self { socket, own, patience, state, watches, ends, lost })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -276,7 +287,7 @@ impl Watch {
             last = Instant::now();
             if self.lost.get().is_none() {
                 self.beat(passed);
-            } else if self.watches.load(Ordering::Relaxed) {
+            } else if self.watches.load(Ordering::Relaxed) || self.ends.load(Ordering::Relaxed) {
                 told_for += passed;
                 if told_for > self.patience {
                     self.end();

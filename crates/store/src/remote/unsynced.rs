@@ -1,8 +1,8 @@
 //! [`Unsynced`]: what servers acknowledged of a file and have not made durable, by one handle.
 //!
 //! A server that is started anew after a crash may have lost what it acknowledged and did not
-//! sync. It says so by another start ([`StartId`]). Then what the handle still has is written again,
-//! in the order in which it was written; of the rest a sync says that it may be lost.
+//! sync. It says so by another start ([`StartId`]). Then what the handle still has is written
+//! again, in the order in which it was written; of the rest a sync says that it may be lost.
 //!
 //! Bytes are kept up to a limit for all files of a client. Past it, the bytes of that server are
 //! dropped and only counted until the next sync: so a long write costs the copy of its beginning
@@ -82,7 +82,7 @@ pub(super) struct Acknowledged {
 
 /// Requests of which only this is known.
 #[derive(Clone, Copy, Debug)]
-struct Counted {
+struct CountedWrites {
     bytes: u64,
     start: StartId,
     /// Whether another start acknowledged a part.
@@ -95,7 +95,7 @@ struct Counted {
 struct Journal {
     kept: Vec<Acknowledged>,
     /// If there is this, nothing is kept.
-    counted: Option<Counted>,
+    counted: Option<CountedWrites>,
     sequence: u64,
 }
 
@@ -106,8 +106,8 @@ impl Journal {
     }
 
     fn count(&mut self, bytes: u64, start: StartId, sequence: u64) {
-        let new = Counted { bytes, start, mixed: false, last: sequence };
-        let counted = self.counted.get_or_insert(Counted { bytes: 0, ..new });
+        let new = CountedWrites { bytes, start, mixed: false, last: sequence };
+        let counted = self.counted.get_or_insert(CountedWrites { bytes: 0, ..new });
         counted.bytes += bytes;
         counted.mixed |= counted.start != start;
         counted.last = sequence;
