@@ -1,4 +1,5 @@
-//! [`FileUrl`]: a file or directory on servers or in a pool of Ceph, for the commands that need nothing but names.
+//! [`FileUrl`]: a file or directory on servers or in a pool of Ceph, for the commands that need
+//! nothing but names.
 
 use std::fmt;
 use std::str::FromStr;
@@ -49,7 +50,8 @@ impl fmt::Display for FileUrl {
     }
 }
 
-/// A file of a pool as listings show it: it is on no servers of ours, and its last change is not known.
+/// A file of a pool as listings show it: it is on no servers of ours, and its last change is not
+/// known.
 fn listed(file: RadosFileInfo) -> FileInfo {
     let RadosFileInfo { name, strip, size, created_ms, .. } = file;
     FileInfo { path: name, file: 0, strip, servers: Vec::new(), size, created_ms, modified_ms: 0 }
