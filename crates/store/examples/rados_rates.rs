@@ -1,8 +1,8 @@
 //! Rates of a file in a pool of Ceph, for `benches/rados`: `rados_rates URL CASE SECONDS`.
 //!
-//! Cases: `write` and `read`, 256 MiB in one request; `strided-write` and `strided-read`, every other block of 4 KiB as
-//! one description; `single-write` and `single-read`, the same blocks as single requests of 16 threads. Each is repeated
-//! for that time. Prints MiB/s.
+//! Cases: `write` and `read`, 256 MiB in one request; `strided-write` and `strided-read`, every
+//! other block of 4 KiB as one description; `single-write` and `single-read`, the same blocks as
+//! single requests of 16 threads. Each is repeated for that time. Prints MiB/s.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -2,9 +2,10 @@
 //! wrappers that add one thing each.
 //!
 //! [`Store`] is the trait, with its contract. Back-ends: [`PosixFile`], [`MemoryStore`],
-//! [`NullStore`], files on I/O servers ([`remote`]) and in pools of Ceph ([`rados`]). Files on Lustre
-//! are striped as asked ([`lustre`]). Wrappers, any of them around any store: [`Counted`], [`Traced`], [`Throttled`],
-//! [`Faulty`]. A store that does not understand typed requests carries them out by [`expand`].
+//! [`NullStore`], files on I/O servers ([`remote`]) and in pools of Ceph ([`rados`]). Files on
+//! Lustre are striped as asked ([`lustre`]). Wrappers, any of them around any store: [`Counted`],
+//! [`Traced`], [`Throttled`], [`Faulty`]. A store that does not understand typed requests carries
+//! them out by [`expand`].
 //!
 //! ```
 //! use striate_store::{Counted, MemoryStore, Region, Store};

@@ -1,11 +1,12 @@
 //! Files on RADOS, the object store of Ceph: `rados://pool/namespace/name`.
 //!
-//! A file is a head object with attributes, one object for each strip that was written, and an entry in the catalogue
-//! object of its namespace ([`RadosNamespace`]). [`RadosFile`] is the store: regions become compound operations on
-//! strips, several of which are under way at a time. The engine replicates; nothing of our own servers is involved.
+//! A file is a head object with attributes, one object for each strip that was written, and an
+//! entry in the catalogue object of its namespace ([`RadosNamespace`]). [`RadosFile`] is the store:
+//! regions become compound operations on strips, several of which are under way at a time. The
+//! engine replicates; nothing of our own servers is involved.
 //!
-//! librados is opened at run time (`library`), so that nothing needs Ceph to build. All requests have the time limit
-//! `STRIATE_PATIENCE`.
+//! librados is opened at run time (`library`), so that nothing needs Ceph to build. All requests
+//! have the time limit `STRIATE_PATIENCE`.
 
 mod attributes;
 mod catalogue;

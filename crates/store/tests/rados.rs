@@ -21,13 +21,13 @@ fn creation(strip: u64) -> RadosCreation {
 }
 
 /// Files of a namespace.
-struct Files {
+struct PooledFiles {
     namespace: RadosNamespace,
     strip: u64,
     made: Cell<u32>,
 }
 
-impl Subject for Files {
+impl Subject for PooledFiles {
     fn fresh(&self) -> Opener {
         self.made.set(self.made.get() + 1);
         let (namespace, name) = (self.namespace.clone(), format!("file-{}", self.made.get()));
@@ -38,13 +38,13 @@ impl Subject for Files {
 
 #[test]
 fn conformance_with_usual_strips() {
-    check(&Files { namespace: namespace("usual"), strip: 4 << 20, made: Cell::default() });
+    check(&PooledFiles { namespace: namespace("usual"), strip: 4 << 20, made: Cell::default() });
 }
 
 #[test]
 fn conformance_with_small_strips_and_windows() {
     let namespace = namespace("small").with_window(2, 3);
-    check(&Files { namespace, strip: 65_000, made: Cell::default() });
+    check(&PooledFiles { namespace, strip: 65_000, made: Cell::default() });
 }
 
 /// Runs `rados` on the objects of a namespace of the pool `data`.

@@ -22,7 +22,7 @@ fn an_osd_that_dies() {
             scope.spawn(move || {
                 for round in 0..40 {
                     let offset = (round * 4 + rank) * 50_000;
-                    file.write_at(offset, &[rank as u8 + 1; 50_000]).unwrap();
+                    file.write_at(offset, &vec![rank as u8 + 1; 50_000]).unwrap();
                     if (rank, round) == (0, 10) {
                         cluster.kill("osd.1");
                     }

@@ -1,8 +1,8 @@
 //! [`CephCluster`]: a Ceph cluster in memory, on loopback, one for each test program.
 //!
-//! One monitor and three OSDs of the installed Ceph. A shell script starts them, waits for the end of a pipe that this
-//! program holds, then ends them and removes their files: also if the program is killed. The tests of a program share
-//! it, as each cluster takes about three seconds to start.
+//! One monitor and three OSDs of the installed Ceph. A shell script starts them, waits for the end
+//! of a pipe that this program holds, then ends them and removes their files: also if the program
+//! is killed. The tests of a program share it, as each cluster takes about three seconds to start.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -29,8 +29,9 @@ impl Drop for CephCluster {
 }
 
 impl CephCluster {
-    /// The cluster of this test program. It has the pools `data` and `other`, with two replicas, one of which is
-    /// enough; and the users `admin` and `reader`, of whom the latter may not write.
+    /// The cluster of this test program. It has the pools `data` and `other`, with two replicas,
+    /// one of which is enough; and the users `admin` and `reader`, of whom the latter may not
+    /// write.
     pub fn shared() -> &'static Self {
         static SHARED: OnceLock<CephCluster> = OnceLock::new();
         SHARED.get_or_init(Self::start)

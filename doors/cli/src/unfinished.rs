@@ -1,4 +1,5 @@
-//! [`UnfinishedFile`]: a file that is called `.NAME.part-…` until it is whole, local, on servers or in a pool.
+//! [`UnfinishedFile`]: a file that is called `.NAME.part-…` until it is whole, local, on servers or
+//! in a pool.
 //!
 //! All commands that write a file by a copy use it, so that one rule holds: what has the name is
 //! whole, and a part is locked as long as its process lives. A local part is a [`PartFile`]; a part

@@ -27,7 +27,7 @@ fn write_and_read(path: &std::path::Path, format: Format, options: &Options, par
         });
         ranks(3, |comm| {
             let mut data = open(&comm, path, OpenMode::ReadWrite);
-            let files = data.partitions().map_or(0, |all| all.len());
+            let files = data.partitions().map_or(0, <[_]>::len);
             assert_eq!(files, partitions);
             let v = data.variable("v")?;
             let mut row = [0; N as usize];

@@ -75,11 +75,13 @@ pub(super) fn neighbours_in_a_block(open: &Opener) {
     }
 }
 
-/// Whether a lock is granted soon; it is given back, and waited for, in any case.
+/// Whether a lock is granted soon, or late if that is `expected`: a busy machine is no reason to
+/// fail. It is given back, and waited for, in any case.
 fn is_free(
     store: &dyn Store,
     range: std::ops::Range<u64>,
     kind: LockKind,
+    expected: bool,
     meanwhile: impl FnOnce(),
 ) -> bool {
     let granted = AtomicBool::new(false);
@@ -89,7 +91,7 @@ fn is_free(
             granted.store(true, Ordering::SeqCst);
             drop(lock);
         });
-        for _ in 0..200 {
+        for _ in 0..if expected { 40_000 } else { 200 } {
             if granted.load(Ordering::SeqCst) {
                 break;
             }
@@ -113,10 +115,10 @@ pub(super) fn locks_exclude(open: &Opener) {
             (Shared, Shared, true),
         ] {
             let lock = one.lock(100..200, held).expect("lock");
-            let free = is_free(other.as_ref(), 150..160, asked, || drop(lock));
+            let free = is_free(other.as_ref(), 150..160, asked, shares, || drop(lock));
             assert_eq!(free, shares, "{asked:?} while {held:?} is held");
             let lock = one.lock(100..200, held).expect("lock");
-            assert!(is_free(other.as_ref(), 200..300, asked, || {}), "neighbours are free");
+            assert!(is_free(other.as_ref(), 200..300, asked, true, || {}), "neighbours are free");
             drop(lock);
         }
     }
@@ -124,8 +126,8 @@ pub(super) fn locks_exclude(open: &Opener) {
     let first = one.lock(0..100, Shared).expect("lock");
     let second = one.lock(50..150, Shared).expect("lock");
     drop(first);
-    assert!(is_free(two.as_ref(), 0..50, Exclusive, || {}));
-    assert!(!is_free(two.as_ref(), 60..61, Exclusive, || drop(second)));
+    assert!(is_free(two.as_ref(), 0..50, Exclusive, true, || {}));
+    assert!(!is_free(two.as_ref(), 60..61, Exclusive, false, || drop(second)));
 }
 
 /// Read, add one, write: nothing is lost under an exclusive lock.

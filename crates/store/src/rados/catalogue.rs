@@ -1,8 +1,9 @@
 //! The catalogue of a namespace: names of files, in the map of one object.
 //!
-//! Entries `f/NAME` have the version and the identity of the file, entries `d/ID` stand for files whose objects are
-//! being removed. As all of them are in one object, a name is created, moved or removed by one operation with
-//! assertions: it happens as a whole, and another client's change in between makes it start again.
+//! Entries `f/NAME` have the version and the identity of the file, entries `d/ID` stand for files
+//! whose objects are being removed. As all of them are in one object, a name is created, moved or
+//! removed by one operation with assertions: it happens as a whole, and another client's change in
+//! between makes it start again.
 
 use std::ffi::{CStr, CString};
 use std::num::NonZeroU64;
@@ -138,7 +139,8 @@ impl Catalogue<'_> {
         Self::until_done(|| {
             let id = self.find(name)?.ok_or(RadosError::NoFile)?;
             match Head::open(self.pool, self.options, id.clone()) {
-                // It was removed or replaced meanwhile; or it lost its head, and no other client will change that.
+                // It was removed or replaced meanwhile; or it lost its head, and no other client
+                // will change that.
                 Err(RadosError::NoFile) if self.find(name)? != Some(id.clone()) => Ok(None),
                 Err(RadosError::NoFile) => Err(RadosError::Damaged {
                     object: id.head(),
@@ -222,7 +224,8 @@ impl Catalogue<'_> {
             })?;
             Ok(renamed.then_some(replaced))
         })?;
-        // The renaming is done, whether the objects of the other file can be removed now or by another client later.
+        // The renaming is done, whether the objects of the other file can be removed now or by
+        // another client later.
         if let Some(id) = replaced {
             let _ = self.bury(id);
         }
@@ -256,8 +259,8 @@ impl Catalogue<'_> {
         }
     }
 
-    /// Files whose names begin with `prefix`, `most` of them after the name `after`, in the order of the names' bytes;
-    /// and whether there are more.
+    /// Files whose names begin with `prefix`, `most` of them after the name `after`, in the order
+    /// of the names' bytes; and whether there are more.
     pub(super) fn list(
         &self,
         prefix: &str,

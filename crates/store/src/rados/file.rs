@@ -13,8 +13,8 @@ use crate::error::{Malformed, Operation, StoreError};
 use crate::placement::check_extent;
 use crate::store::{Capabilities, Lock, LockKind, Region, Store, TypedRequest};
 
-/// A file of strips that are objects. Requests become compound operations on them, in parallel. What was written is
-/// durable when the write returns.
+/// A file of strips that are objects. Requests become compound operations on them, in parallel.
+/// What was written is durable when the write returns.
 #[derive(Debug)]
 pub struct RadosFile {
     name: String,

@@ -1,15 +1,19 @@
 //! [`Head`]: the head object of a file, which says how long the file is and orders cuts and writes.
 //!
-//! Many clients extend, cut and read a file at the same time, and RADOS changes several objects never as one. So:
+//! Many clients extend, cut and read a file at the same time, and RADOS changes several objects
+//! never as one. So:
 //!
-//! * The size is an attribute that a write sets to its end *if it is less* (one operation with an assertion: an atomic
-//!   maximum). The operation goes beside those of the data; both are complete when the write returns.
-//! * A bound of the strips that exist grows, twofold at least, *before* strips beyond it are written. Whatever a killed
-//!   client leaves, a cut or a removal finds it.
-//! * A cut counts: every write asserts the number of cuts that its handle knows. If another client has cut the file,
-//!   the write learns the size anew and is carried out again, so that it extends the file from there.
-//! * A cut sets size and number together with a mark, then removes strips, then the mark. Whoever meets the mark waits
-//!   for the lease of the client that cuts, or finishes its work if that has died.
+//! * The size is an attribute that a write sets to its end *if it is less* (one operation with an
+//!   assertion: an atomic maximum). The operation goes beside those of the data; both are complete
+//!   when the write returns.
+//! * A bound of the strips that exist grows, twofold at least, *before* strips beyond it are
+//!   written. Whatever a killed client leaves, a cut or a removal finds it.
+//! * A cut counts: every write asserts the number of cuts that its handle knows. If another client
+//!   has cut the file, the write learns the size anew and is carried out again, so that it extends
+//!   the file from there.
+//! * A cut sets size and number together with a mark, then removes strips, then the mark. Whoever
+//!   meets the mark waits for the lease of the client that cuts, or finishes its work if that has
+//!   died.
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -174,7 +178,8 @@ impl Head {
             .map_err(|what| RadosError::Damaged { object: self.object.clone(), what })
     }
 
-    /// Asks for the attributes. Waits for a cut that is carried out; finishes one whose client has died.
+    /// Asks for the attributes. Waits for a cut that is carried out; finishes one whose client has
+    /// died.
     pub(super) fn load(&self) -> Result<HeadAttributes, RadosError> {
         let mut found = self.read()?;
         if found.cutting.is_some() && !found.removed {
@@ -232,7 +237,8 @@ impl Head {
         started.map_err(|errno| self.failed_on_head(errno))
     }
 
-    /// Whether the write holds; if not, the file was cut, and the write has to be carried out again.
+    /// Whether the write holds; if not, the file was cut, and the write has to be carried out
+    /// again.
     pub(super) fn finish_guard(
         &self,
         guard: Guard,

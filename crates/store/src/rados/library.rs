@@ -1,7 +1,8 @@
 //! [`Library`]: the functions of librados that are used, found at run time.
 //!
-//! The library is opened once and never closed. This module and those below it are the only ones that call it; their
-//! interface is safe: [`cluster`] has connections and pools, [`operation`] compound operations, [`lease`] its locks.
+//! The library is opened once and never closed. This module and those below it are the only ones
+//! that call it; their interface is safe: [`cluster`] has connections and pools, [`operation`]
+//! compound operations, [`lease`] its locks.
 
 pub(super) mod cluster;
 pub(super) mod lease;
@@ -52,8 +53,9 @@ macro_rules! functions {
                 Ok(Self {
                     $($name: {
                         let symbol = symbol(handle, concat!("rados_", stringify!($name)))?;
-                        // SAFETY: librados defines the function of this name with these arguments and this result
-                        // (its interface has been stable since version 15), and the object is never closed.
+                        // SAFETY: librados defines the function of this name with these arguments
+                        // and this result (its interface has been stable since version 15), and the
+                        // object is never closed.
                         unsafe {
                             std::mem::transmute::<Raw, unsafe extern "C" fn($($argument),*) $(-> $result)?>(symbol)
                         }
@@ -138,7 +140,8 @@ fn open() -> Result<Library, String> {
     let file = env::var_os(VARIABLE).filter(|file| !file.is_empty());
     let file = file.unwrap_or_else(|| FILE.into());
     let path = CString::new(file.into_encoded_bytes()).map_err(|error| error.to_string())?;
-    // SAFETY: the path ends with a zero. It is the library that the system or the user names, whose initialisers run.
+    // SAFETY: the path ends with a zero. It is the library that the system or the user names, whose
+    // initialisers run.
     let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     if handle.is_null() { Err(last_failure()) } else { Library::find(handle) }
 }

@@ -1,10 +1,11 @@
 //! [`LockTable`]: locks of byte ranges of a file.
 //!
-//! RADOS locks whole objects by name; our contract is about bytes. So the ranges that are held are a table in an
-//! attribute of the head object, changed by an operation that asserts what the table was. Each handle that holds ranges
-//! also holds a shared lock of RADOS, the lease, by which others see that it is alive: a thread renews it. A range whose
-//! handle has no lease any more is dropped by the next client that wants it; the time is that of the engine, so the
-//! clocks of clients do not matter.
+//! RADOS locks whole objects by name; our contract is about bytes. So the ranges that are held are
+//! a table in an attribute of the head object, changed by an operation that asserts what the table
+//! was. Each handle that holds ranges also holds a shared lock of RADOS, the lease, by which others
+//! see that it is alive: a thread renews it. A range whose handle has no lease any more is dropped
+//! by the next client that wants it; the time is that of the engine, so the clocks of clients do
+//! not matter.
 
 use std::ffi::CStr;
 use std::ops::Range;
@@ -294,7 +295,8 @@ impl Lease {
             }
             if renewed.elapsed() >= LEASE / RENEWALS {
                 drop(state);
-                // If it fails, the next attempt comes in a second; the lease ends in the worst case.
+                // If it fails, the next attempt comes in a second; the lease ends in the worst
+                // case.
                 if renew(pool, object, &self.holder).is_ok() {
                     renewed = Instant::now();
                 }

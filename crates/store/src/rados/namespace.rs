@@ -109,8 +109,8 @@ impl RadosNamespace {
         }
     }
 
-    /// A part of what [`RadosNamespace::list`] finds: up to `most` files after the name `after`, and whether there are
-    /// more.
+    /// A part of what [`RadosNamespace::list`] finds: up to `most` files after the name `after`,
+    /// and whether there are more.
     pub fn list_page(
         &self,
         prefix: &str,

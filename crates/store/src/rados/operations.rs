@@ -1,7 +1,8 @@
 //! [`Operations`]: the compound operations that regions of a file become; pure.
 //!
-//! Regions are taken one by one from an iterator, which may be the cursor of a description: what is held is one
-//! operation. Regions that touch in the file become one extent, although they may lie apart in memory.
+//! Regions are taken one by one from an iterator, which may be the cursor of a description: what is
+//! held is one operation. Regions that touch in the file become one extent, although they may lie
+//! apart in memory; of reads, also regions with a small gap: an extent costs as much as some KiB.
 
 use std::num::NonZeroU64;
 
@@ -16,6 +17,8 @@ pub(super) struct OperationLimits {
     pub(super) bytes: usize,
     /// Pieces of memory: bounds what a description of single bytes takes.
     pub(super) pieces: usize,
+    /// Bytes that may lie between two regions of one extent, which are read in vain.
+    pub(super) gap: u64,
 }
 
 /// Bytes of a strip that lie together.
@@ -32,6 +35,8 @@ pub(super) struct StripExtent {
 /// Bytes of memory that lie together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MemoryPiece {
+    /// Bytes of the extent before it that are not wanted.
+    pub(super) skipped: usize,
     /// Index of the first byte.
     pub(super) memory: usize,
     /// How many.
@@ -98,18 +103,18 @@ impl<R: Iterator<Item = Region>> Iterator for Operations<R> {
                 extents: Vec::new(),
                 pieces: Vec::new(),
             });
-            let touches = |last: &StripExtent| last.offset + last.len as u64 == offset;
-            let joined = current.extents.last().is_some_and(touches);
-            let full = bytes == self.limits.bytes
+            let gap = current.gap_before(offset).filter(|gap| *gap <= self.limits.gap);
+            let skipped = gap.unwrap_or(0) as usize;
+            let full = bytes + skipped >= self.limits.bytes
                 || current.pieces.len() == self.limits.pieces
-                || (!joined && current.extents.len() == self.limits.extents);
+                || (gap.is_none() && current.extents.len() == self.limits.extents);
             if current.strip != strip || full {
                 self.rest = Some(region);
                 break;
             }
-            let len = region.len.min(inside).min(self.limits.bytes - bytes);
-            bytes += len;
-            current.add(offset, MemoryPiece { memory: region.memory, len }, joined);
+            let len = region.len.min(inside).min(self.limits.bytes - bytes - skipped);
+            bytes += skipped + len;
+            current.add(offset, MemoryPiece { skipped, memory: region.memory, len }, gap.is_some());
             if len < region.len {
                 self.rest = Some(Region {
                     memory: region.memory + len,
@@ -123,15 +128,23 @@ impl<R: Iterator<Item = Region>> Iterator for Operations<R> {
 }
 
 impl StripOperation {
+    /// Bytes between the last extent and the offset; `None` if it lies before that.
+    fn gap_before(&self, offset: u64) -> Option<u64> {
+        let last = self.extents.last()?;
+        offset.checked_sub(last.offset + last.len as u64)
+    }
+
     fn add(&mut self, offset: u64, piece: MemoryPiece, joined: bool) {
         let Some(extent) = self.extents.last_mut().filter(|_| joined) else {
             self.extents.push(StripExtent { offset, len: piece.len, pieces: 1 });
             self.pieces.push(piece);
             return;
         };
-        extent.len += piece.len;
+        extent.len += piece.skipped + piece.len;
         match self.pieces.last_mut() {
-            Some(last) if last.memory + last.len == piece.memory => last.len += piece.len,
+            Some(last) if piece.skipped == 0 && last.memory + last.len == piece.memory => {
+                last.len += piece.len;
+            }
             _ => {
                 extent.pieces += 1;
                 self.pieces.push(piece);
@@ -146,7 +159,7 @@ mod tests {
 
     use super::*;
 
-    const LIMITS: OperationLimits = OperationLimits { extents: 4, bytes: 64, pieces: 16 };
+    const LIMITS: OperationLimits = OperationLimits { extents: 4, bytes: 64, pieces: 16, gap: 0 };
 
     fn operations(regions: &[Region], strip: u64, limits: OperationLimits) -> Vec<StripOperation> {
         let strip = NonZeroU64::new(strip).unwrap();
@@ -163,7 +176,7 @@ mod tests {
         let extents: Vec<_> =
             all.iter().map(|o| (o.strip, o.extents[0].offset, o.extents[0].len)).collect();
         assert_eq!(extents, [(0, 30, 20), (1, 0, 50), (2, 0, 30)]);
-        assert_eq!(all[1].pieces, [MemoryPiece { memory: 25, len: 50 }]);
+        assert_eq!(all[1].pieces, [MemoryPiece { skipped: 0, memory: 25, len: 50 }]);
         assert_eq!(all[2].end(NonZeroU64::new(50).unwrap()), 130);
     }
 
@@ -172,7 +185,10 @@ mod tests {
         let all = operations(&[region(10, 0, 4), region(0, 4, 4), region(4, 8, 2)], 50, LIMITS);
         assert_eq!(all.len(), 1);
         assert_eq!(all[0].extents, [StripExtent { offset: 0, len: 10, pieces: 2 }]);
-        let pieces = [MemoryPiece { memory: 10, len: 4 }, MemoryPiece { memory: 0, len: 6 }];
+        let pieces = [
+            MemoryPiece { skipped: 0, memory: 10, len: 4 },
+            MemoryPiece { skipped: 0, memory: 0, len: 6 },
+        ];
         assert_eq!(all[0].pieces, pieces);
     }
 
@@ -182,6 +198,10 @@ mod tests {
         let counts: Vec<_> =
             operations(&regions, 1000, LIMITS).iter().map(|o| o.extents.len()).collect();
         assert_eq!(counts, [4, 4, 1]);
+        let all = operations(&regions, 1000, OperationLimits { gap: 1, ..LIMITS });
+        assert_eq!(all.len(), 1);
+        assert_eq!(all[0].extents, [StripExtent { offset: 0, len: 17, pieces: 9 }]);
+        assert_eq!(all[0].pieces[1], MemoryPiece { skipped: 1, memory: 1, len: 1 });
     }
 
     proptest! {
@@ -191,6 +211,7 @@ mod tests {
             regions in prop::collection::vec((0u64..300, 0usize..90), 0..40),
             strip in 1u64..200,
             bytes in 1usize..100,
+            gap in 0u64..40,
         ) {
             let mut memory = 0;
             let regions: Vec<_> = regions.into_iter().map(|(offset, len)| {
@@ -198,7 +219,7 @@ mod tests {
                 memory += len + 1;
                 region
             }).collect();
-            let limits = OperationLimits { bytes, ..LIMITS };
+            let limits = OperationLimits { bytes, gap, ..LIMITS };
             let mut found = Vec::new();
             for operation in operations(&regions, strip, limits) {
                 prop_assert!(operation.extents.len() <= limits.extents && operation.pieces.len() <= limits.pieces);
@@ -207,6 +228,8 @@ mod tests {
                     prop_assert!(extent.offset + extent.len as u64 <= strip);
                     let mut at = operation.strip * strip + extent.offset;
                     for piece in pieces {
+                        at += piece.skipped as u64;
+                        prop_assert!(piece.skipped as u64 <= gap);
                         for index in 0..piece.len {
                             found.push((piece.memory + index, at));
                             at += 1;

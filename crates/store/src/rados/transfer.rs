@@ -15,6 +15,9 @@ use crate::store::Region;
 const BYTES: usize = 8 << 20;
 /// Pieces of memory of one operation.
 const PIECES: usize = 16 << 10;
+/// Bytes between two regions that are rather read than begin another extent: both cost some 10
+/// microseconds.
+const READ_GAP: u64 = 8 << 10;
 
 /// Operations under way, in the order of their start.
 #[derive(Debug)]
@@ -44,8 +47,9 @@ impl<O, T> IntoIterator for Window<O, T> {
     }
 }
 
-fn operations<R: Iterator<Item = Region>>(head: &Head, regions: R) -> Operations<R> {
-    let limits = OperationLimits { extents: head.options.extents, bytes: BYTES, pieces: PIECES };
+fn operations<R: Iterator<Item = Region>>(head: &Head, regions: R, gap: u64) -> Operations<R> {
+    let extents = head.options.extents;
+    let limits = OperationLimits { extents, bytes: BYTES, pieces: PIECES, gap };
     Operations::new(regions, head.known().strip, limits)
 }
 
@@ -81,7 +85,7 @@ fn write_once(
     let mut window = Window::new(head.options.depth);
     let mut gathered = Vec::new();
     let mut end = 0;
-    for operation in operations(head, regions) {
+    for operation in operations(head, regions, 0) {
         end = end.max(operation.end(known.strip));
         head.reserve(operation.strip + 1)?;
         let object = head.id.strip(operation.strip);
@@ -122,14 +126,14 @@ fn compound_write(
 
 /// Removes strips of a file that is gone; if that fails, they take space until the pool is cleared.
 fn remove_written(head: &Head, regions: impl Iterator<Item = Region>) {
-    for operation in operations(head, regions) {
+    for operation in operations(head, regions, 0) {
         let removal = WriteOperation::new(&head.pool).remove();
         let _ = removal.run(&head.pool, &head.id.strip(operation.strip));
     }
 }
 
-/// The length of the file as a read knows it: that of the handle first, which may be older than what other clients
-/// did; it is asked for once, if it matters.
+/// The length of the file as a read knows it: that of the handle first, which may be older than
+/// what other clients did; it is asked for once, if it matters.
 struct KnownLength<'h> {
     head: &'h Head,
     len: Cell<u64>,
@@ -161,7 +165,8 @@ impl KnownLength<'_> {
     }
 }
 
-/// Reads regions into memory, which they are inside of; returns how many of their bytes lie before the end of the file.
+/// Reads regions into memory, which they are inside of; returns how many of their bytes lie before
+/// the end of the file.
 pub(super) fn read(
     head: &Head,
     regions: &(impl Iterator<Item = Region> + Clone),
@@ -182,7 +187,7 @@ pub(super) fn read(
     });
     let mut window = Window::new(head.options.depth);
     let mut spare: Vec<Vec<u8>> = Vec::new();
-    for operation in operations(head, clipped) {
+    for operation in operations(head, clipped, READ_GAP) {
         let extents = operation.extents.iter().map(|extent| (extent.offset, extent.len));
         let read = ReadOperation::new(&head.pool).data(extents, spare.pop().unwrap_or_default());
         let read = read.start(&head.pool, &head.id.strip(operation.strip)).map_err(failed)?;
@@ -238,6 +243,7 @@ fn scatter(
         let known = extent.len.min(usize::try_from(left).unwrap_or(usize::MAX));
         let mut at = 0;
         for piece in pieces {
+            at += piece.skipped;
             let to = &mut memory[piece.memory..piece.memory + piece.len];
             let from_data = got.min(known).saturating_sub(at).min(to.len());
             to[..from_data].copy_from_slice(&data[at..at + from_data]);

@@ -9,8 +9,8 @@ const SCHEME: &str = "rados://";
 
 /// A pool, a namespace in it, and the name of a file there.
 ///
-/// Of several parts after the pool, the first one is the namespace: it is empty if there is only one part, or if the
-/// first one is empty.
+/// Of several parts after the pool, the first one is the namespace: it is empty if there is only
+/// one part, or if the first one is empty.
 ///
 /// ```
 /// use striate_store::rados::RadosUrl;

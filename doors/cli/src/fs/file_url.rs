@@ -1,5 +1,5 @@
-//! [`FileUrl`]: a file or directory on servers, in a pool of Ceph or in an object store, for the commands that need
-//! nothing but names.
+//! [`FileUrl`]: a file or directory on servers, in a pool of Ceph or in an object store, for the
+//! commands that need nothing but names.
 
 use std::fmt;
 use std::str::FromStr;
@@ -58,7 +58,8 @@ impl fmt::Display for FileUrl {
     }
 }
 
-/// A file of a pool as listings show it: it is on no servers of ours, and its last change is not known.
+/// A file of a pool as listings show it: it is on no servers of ours, and its last change is not
+/// known.
 fn listed(file: RadosFileInfo) -> FileInfo {
     let RadosFileInfo { name, strip, size, created_ms, .. } = file;
     FileInfo {

@@ -179,15 +179,3 @@ fn files_on_servers() {
     let file = Path::new("/scratch/mapped");
     passes(&compile("blocks.c"), &[file], &[("STRIATE_MPIIO_MAP", &map)]);
 }
-
-#[test]
-fn files_in_a_pool_of_ceph() {
-    let cluster = striate_testing::CephCluster::shared();
-    let configuration = cluster.configuration();
-    let configuration = ("CEPH_CONF", configuration.to_str().unwrap());
-    let program = compile("families.c");
-    passes(&program, &[Path::new("rados://data/programs/file")], &[configuration]);
-    let map = ("STRIATE_MPIIO_MAP", "/scratch/=rados://other/programs/");
-    let file = Path::new("/scratch/mapped");
-    passes(&compile("blocks.c"), &[file], &[configuration, map]);
-}

@@ -1,8 +1,8 @@
 //! [`Cluster`], a connection, and [`PoolHandle`], a namespace of a pool.
 //!
-//! The connections of a process are shared by all that is opened, and live until it exits: to connect takes longer
-//! than to open a file. They are shut down at exit, before the destructors of librados, which its threads would not
-//! survive.
+//! The connections of a process are shared by all that is opened, and live until it exits: to
+//! connect takes longer than to open a file. They are shut down at exit, before the destructors of
+//! librados, which its threads would not survive.
 
 use std::collections::HashMap;
 use std::env;
@@ -51,7 +51,8 @@ unsafe impl Sync for Cluster {}
 impl Drop for Cluster {
     fn drop(&mut self) {
         if self.process == std::process::id() {
-            // SAFETY: the handle was made by `create2`, and pools and operations keep the cluster alive.
+            // SAFETY: the handle was made by `create2`, and pools and operations keep the cluster
+            // alive.
             unsafe { (self.library.shutdown)(self.raw) };
         }
     }
@@ -69,8 +70,8 @@ struct ClusterKey {
 /// What [`use_configuration`] was told.
 static CONFIGURATION: Mutex<Option<PathBuf>> = Mutex::new(None);
 
-/// Makes this process read the configuration of the cluster from a file, instead of that of `CEPH_CONF` or the usual
-/// places, for what it opens from now on.
+/// Makes this process read the configuration of the cluster from a file, instead of that of
+/// `CEPH_CONF` or the usual places, for what it opens from now on.
 pub fn use_configuration(path: Option<&Path>) {
     *CONFIGURATION.lock().unwrap_or_else(PoisonError::into_inner) = path.map(Path::to_path_buf);
 }
@@ -119,7 +120,8 @@ fn user_of_arguments(arguments: &str) -> Option<String> {
 }
 
 impl Cluster {
-    /// The connection of this process as the user, or as the one that `CEPH_ARGS` names, or as `admin`.
+    /// The connection of this process as the user, or as the one that `CEPH_ARGS` names, or as
+    /// `admin`.
     pub(in crate::rados) fn shared(user: Option<&str>) -> Result<Arc<Self>, RadosError> {
         let arguments = env::var("CEPH_ARGS").unwrap_or_default();
         let user = user.map(str::to_owned).or_else(|| user_of_arguments(&arguments));
@@ -127,7 +129,8 @@ impl Cluster {
         let configuration = CONFIGURATION.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let variables = ["CEPH_CONF", "CEPH_ARGS"].map(env::var_os);
         let key = ClusterKey { process: std::process::id(), user, configuration, variables };
-        // Another thread that needs the same connection waits for this one, not longer than its time limit.
+        // Another thread that needs the same connection waits for this one, not longer than its
+        // time limit.
         let mut clusters = CLUSTERS.lock().unwrap_or_else(PoisonError::into_inner);
         let clusters = clusters.get_or_insert_with(HashMap::new);
         if let Some(cluster) = clusters.get(&key) {
@@ -136,7 +139,8 @@ impl Cluster {
         let cluster = Arc::new(Self::connect(&key)?);
         clusters.insert(key, Arc::clone(&cluster));
         AT_EXIT.call_once(|| {
-            // SAFETY: the function takes and returns nothing, and does not unwind: it waits, and drops what it takes.
+            // SAFETY: the function takes and returns nothing, and does not unwind: it waits, and
+            // drops what it takes.
             let _ = unsafe { libc::atexit(shut_down) };
         });
         Ok(cluster)
@@ -226,15 +230,16 @@ pub(in crate::rados) struct PoolHandle {
     pub(super) raw: Raw,
 }
 
-// SAFETY: operations through one handle may be started by many threads; only its settings, which are made before it is
-// shared, may not change meanwhile.
+// SAFETY: operations through one handle may be started by many threads; only its settings, which
+// are made before it is shared, may not change meanwhile.
 unsafe impl Send for PoolHandle {}
 // SAFETY: as above.
 unsafe impl Sync for PoolHandle {}
 
 impl Drop for PoolHandle {
     fn drop(&mut self) {
-        // SAFETY: the handle was made by `ioctx_create`, and every operation under way keeps it alive.
+        // SAFETY: the handle was made by `ioctx_create`, and every operation under way keeps it
+        // alive.
         unsafe { (self.cluster.library.ioctx_destroy)(self.raw) };
     }
 }

@@ -1,4 +1,5 @@
-//! Locks of RADOS on an object, which end by themselves after a time: the leases of [`super::super::lock`].
+//! Locks of RADOS on an object, which end by themselves after a time: the leases of
+//! [`super::super::lock`].
 
 use std::ffi::{CStr, CString, c_char};
 use std::ptr;

@@ -1,9 +1,11 @@
-//! [`WriteOperation`] and [`ReadOperation`]: compound operations on one object, and [`Pending`], one under way.
+//! [`WriteOperation`] and [`ReadOperation`]: compound operations on one object, and [`Pending`],
+//! one under way.
 //!
-//! What librados reads from a write operation it copies when the operation is built. What it writes to, it gets from
-//! the read operation, which owns that memory and is dropped after its completion: nothing of a caller's memory is ever
-//! used by librados, so an operation that is forgotten leaks and does no harm. A time limit is set for every cluster
-//! (`rados_osd_op_timeout`), so that every wait ends.
+//! What librados reads from a write operation it copies when the operation is built. What it writes
+//! to, it gets from the read operation, which owns that memory and is dropped after its completion:
+//! nothing of a caller's memory is ever used by librados, so an operation that is forgotten leaks
+//! and does no harm. A time limit is set for every cluster (`rados_osd_op_timeout`), so that every
+//! wait ends.
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr;
@@ -111,7 +113,8 @@ impl WriteOperation {
         self
     }
 
-    /// Fails with `ECANCELED` unless the entry of the object's map has this value; one that is not there is empty.
+    /// Fails with `ECANCELED` unless the entry of the object's map has this value; one that is not
+    /// there is empty.
     pub(in crate::rados) fn expect_entry(self, key: &CStr, value: &[u8]) -> Self {
         let (value, len) = bytes(value);
         let compare = self.library.write_op_omap_cmp;
@@ -142,7 +145,8 @@ impl WriteOperation {
     ) -> Result<Pending<Self>, Errno> {
         let raw = self.raw;
         Pending::start(pool, object, self, |library, completion, object| {
-            // SAFETY: the handles are alive until completion (see `Pending`); null stands for the current time.
+            // SAFETY: the handles are alive until completion (see `Pending`); null stands for the
+            // current time.
             unsafe {
                 (library.aio_write_op_operate)(
                     raw,
@@ -174,8 +178,8 @@ struct ReadResult {
 pub(in crate::rados) struct ReadOperation {
     library: &'static Library,
     raw: Raw,
-    /// Written by librados until completion, through pointers taken when the operation was built: not touched, and not
-    /// made longer, before that.
+    /// Written by librados until completion, through pointers taken when the operation was built:
+    /// not touched, and not made longer, before that.
     buffer: Vec<u8>,
     results: Vec<ReadResult>,
     status: Vec<c_int>,
@@ -189,8 +193,8 @@ unsafe impl Send for ReadOperation {}
 
 impl Drop for ReadOperation {
     fn drop(&mut self) {
-        // SAFETY: it was made by `create_read_op`, and is not under way (see `Pending`); so were the iterators, if they
-        // are there.
+        // SAFETY: it was made by `create_read_op`, and is not under way (see `Pending`); so were
+        // the iterators, if they are there.
         unsafe {
             (self.library.release_read_op)(self.raw);
             if !self.attributes.is_null() {
@@ -232,22 +236,23 @@ impl ReadOperation {
     pub(in crate::rados) fn attributes(mut self) -> Self {
         if self.attributes.is_null() {
             let status = self.status.as_mut_ptr();
-            // SAFETY: the iterator is written now, the status until completion, for which its memory stays.
+            // SAFETY: the iterator is written now, the status until completion, for which its
+            // memory stays.
             unsafe { (self.library.read_op_getxattrs)(self.raw, &raw mut self.attributes, status) };
         }
         self
     }
 
-    /// Gets entries of the object's map whose keys begin with `prefix`, `most` of them after `after`. Called once at
-    /// most.
+    /// Gets entries of the object's map whose keys begin with `prefix`, `most` of them after
+    /// `after`. Called once at most.
     pub(in crate::rados) fn entries(mut self, prefix: &CStr, after: &CStr, most: u64) -> Self {
         if self.entries.is_null() {
             // SAFETY: inside of a vector of two.
             let status = unsafe { self.status.as_mut_ptr().add(1) };
             let (after, prefix, more) = (after.as_ptr(), prefix.as_ptr(), self.more.as_mut_ptr());
             let entries = &raw mut self.entries;
-            // SAFETY: the iterator is written now; `more`, which has space for one byte, and the status until
-            // completion, for which their memory stays.
+            // SAFETY: the iterator is written now; `more`, which has space for one byte, and the
+            // status until completion, for which their memory stays.
             unsafe {
                 (self.library.read_op_omap_get_vals2)(
                     self.raw, after, prefix, most, entries, more, status,
@@ -257,8 +262,8 @@ impl ReadOperation {
         self
     }
 
-    /// Gets the data of extents, given as offset and length, one after the other into `buffer`, which gets the length
-    /// of all.
+    /// Gets the data of extents, given as offset and length, one after the other into `buffer`,
+    /// which gets the length of all.
     pub(in crate::rados) fn data(
         mut self,
         extents: impl ExactSizeIterator<Item = (u64, usize)> + Clone,
@@ -277,8 +282,9 @@ impl ReadOperation {
             if all - at < len {
                 break;
             }
-            // SAFETY: `at + len` is at most the length of the buffer, `index` less than that of the results. They are
-            // written until completion, for which their memory stays: vectors do not move it, and these do not change.
+            // SAFETY: `at + len` is at most the length of the buffer, `index` less than that of the
+            // results. They are written until completion, for which their memory stays: vectors do
+            // not move it, and these do not change.
             unsafe {
                 let (to, result) = (data.add(at).cast(), results.add(index));
                 let (bytes, status) = (&raw mut (*result).bytes, &raw mut (*result).status);
@@ -328,7 +334,8 @@ impl ReadOperation {
         let mut all = Vec::new();
         while !self.attributes.is_null() {
             let (mut name, mut value, mut len) = (ptr::null(), ptr::null(), 0);
-            // SAFETY: the operation is complete, and the iterator is there; the three results are written.
+            // SAFETY: the operation is complete, and the iterator is there; the three results are
+            // written.
             let next = unsafe {
                 (self.library.getxattrs_next)(
                     self.attributes,
@@ -352,7 +359,8 @@ impl ReadOperation {
         let mut all = Vec::new();
         while !self.entries.is_null() {
             let (mut key, mut value, mut len) = (ptr::null_mut(), ptr::null_mut(), 0);
-            // SAFETY: the operation is complete, and the iterator is there; the three results are written.
+            // SAFETY: the operation is complete, and the iterator is there; the three results are
+            // written.
             let next = unsafe {
                 (self.library.omap_get_next)(
                     self.entries,
@@ -396,8 +404,8 @@ unsafe impl<O: Send> Send for Pending<O> {}
 
 impl<O> Drop for Pending<O> {
     fn drop(&mut self) {
-        // SAFETY: the completion was made by `aio_create_completion2`, and this is its last use. To wait for one that
-        // is complete returns at once.
+        // SAFETY: the completion was made by `aio_create_completion2`, and this is its last use. To
+        // wait for one that is complete returns at once.
         unsafe {
             (self.library.aio_wait_for_complete)(self.completion);
             (self.library.aio_release)(self.completion);
