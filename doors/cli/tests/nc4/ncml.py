@@ -42,6 +42,16 @@ def compare(group, element):
         compare(inner, groups[name])
 
 
+compared = 0
 for path, text in zip(sys.argv[1::2], sys.argv[2::2]):
-    with netCDF4.Dataset(path) as dataset:
-        compare(dataset, xml.etree.ElementTree.parse(text).getroot())
+    root = xml.etree.ElementTree.parse(text).getroot()
+    try:
+        dataset = netCDF4.Dataset(path)
+    except TypeError as error:
+        # numpy does not have every compound.
+        assert "nested structured" in str(error), (path, error)
+        continue
+    compare(dataset, root)
+    dataset.close()
+    compared += 1
+assert compared >= 10, compared
