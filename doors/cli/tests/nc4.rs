@@ -17,6 +17,8 @@ mod info;
 mod kind;
 #[path = "nc/ncdump.rs"]
 mod ncdump;
+#[path = "nc4/ncml.rs"]
+mod ncml;
 #[path = "../../../crates/hdf5/tests/oracle/cdl.rs"]
 mod oracle_texts;
 #[path = "nc4/python.rs"]

@@ -7,7 +7,7 @@ use super::number::{Tail, general, sign};
 use super::{DumpOptions, Precision, coordinates, is_printed};
 use crate::format::{Attribute, Header, Values};
 
-const NAMESPACE: &str = "https://www.unidata.ucar.edu/namespaces/netcdf/ncml-2.2";
+pub(super) const NAMESPACE: &str = "https://www.unidata.ucar.edu/namespaces/netcdf/ncml-2.2";
 
 /// Prints the definitions of a dataset as `NcML`; `location` is the name of its file.
 pub fn ncml(
@@ -63,7 +63,7 @@ pub fn ncml(
     out.flush()
 }
 
-fn attribute(
+pub(super) fn attribute(
     out: &mut dyn Write,
     indent: &str,
     attribute: &Attribute,
@@ -123,7 +123,7 @@ fn numbers(out: &mut dyn Write, values: &Values, precision: Precision) -> io::Re
 }
 
 /// Escaped text of an XML attribute. A zero byte is not valid XML, but printed as ncdump does.
-fn escaped(out: &mut dyn Write, text: &[u8]) -> io::Result<()> {
+pub(super) fn escaped(out: &mut dyn Write, text: &[u8]) -> io::Result<()> {
     for &byte in text {
         match byte {
             b'&' => out.write_all(b"&amp;")?,

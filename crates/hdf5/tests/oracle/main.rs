@@ -30,17 +30,18 @@ fn files_of(directory: &Path) -> Vec<PathBuf> {
     files
 }
 
+/// Lines without what follows them where there are no values.
+fn trimmed<'l>(lines: impl Iterator<Item = &'l str>) -> String {
+    lines.map(str::trim_end).collect::<Vec<_>>().join("\n").trim_end().to_owned()
+}
+
 /// What differs between what we find in a file and what h5py has written beside it.
 fn compare_one(path: &Path) -> Result<(), String> {
     let expected = fs::read_to_string(format!("{}.txt", path.display())).unwrap();
     let name = path.file_name().unwrap().display();
     let found = describe::describe(path).map_err(|error| format!("{name}: {error}"))?;
-    // Of no values nothing follows.
-    let trimmed = |lines: &mut dyn Iterator<Item = &str>| -> Vec<String> {
-        lines.map(|line| line.trim_end().to_owned()).collect()
-    };
-    let found = trimmed(&mut found.iter().map(String::as_str)).join("\n");
-    let expected = trimmed(&mut expected.lines()).join("\n");
+    let found = trimmed(found.iter().map(String::as_str));
+    let expected = trimmed(expected.lines());
     if found != expected {
         return Err(format!("{name}:\n{}", difference(&found, &expected)));
     }

@@ -38,12 +38,10 @@ pub(super) fn print(
                 let location = path.to_string_lossy();
                 cdl::ncml(&header, &location, options, &mut out).map_err(CdlError::from)
             }
+            // NcML has groups and types, too, though ncdump refuses them.
             None => {
-                return Err(CommandError::failed(
-                    format!("cannot print {} as XML", path.display()),
-                    "it has types, groups or dimensions that the markup language does not have",
-                    "'striate nc header FILE' prints it as CDL",
-                ));
+                let location = path.to_string_lossy();
+                netcdf4::ncml(file, described, &location, options, &mut out)
             }
         },
     };
