@@ -3,9 +3,9 @@
 //! The same bytes give the same description, so no structure has an encoding for messages, and only
 //! one rank touches the file. Two broadcasts make the metadata known, however much there is:
 //!
-//! 1. Rank 0 looks up where the objects of the root group are and reads the blocks that they lie in,
-//!    those that are side by side in one piece ([`Excerpts`]); of a file that is mostly metadata, all
-//!    of it. All ranks begin to decode at the same time, in place.
+//! 1. Rank 0 looks up where the objects of the root group are and reads the blocks that they lie
+//!    in, those that are side by side in one piece ([`Excerpts`]); of a file that is mostly
+//!    metadata, all of it. All ranks begin to decode at the same time, in place.
 //! 2. What else is needed, rank 0 reads when it needs it. It says so when it is done; another rank
 //!    waits for that where it cannot go on ([`SharedMetadata`]).
 
