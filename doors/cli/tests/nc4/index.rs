@@ -39,7 +39,9 @@ fn references_to_partitions_lead_to_the_same_values() {
         let targets: Vec<String> = (0..parts)
             .map(|number| directory.path().join(format!("{name}/{number}")).display().to_string())
             .collect();
-        targets.iter().for_each(|target| std::fs::create_dir_all(target).unwrap());
+        for target in &targets {
+            std::fs::create_dir_all(target).unwrap();
+        }
         let master = directory.path().join(format!("{name}.nc"));
         let targets = targets.join(",");
         let arguments = [

@@ -33,17 +33,16 @@ pub(super) fn print(
         DumpFormat::Kind => {
             writeln!(out, "{}", netcdf4::kind(described.kind)).map_err(CdlError::from)
         }
-        DumpFormat::Xml => match netcdf4::classic_header(described) {
-            Some(header) => {
-                let location = path.to_string_lossy();
-                cdl::ncml(&header, &location, options, &mut out).map_err(CdlError::from)
+        DumpFormat::Xml => {
+            let location = path.to_string_lossy();
+            match netcdf4::classic_header(described) {
+                Some(header) => {
+                    cdl::ncml(&header, &location, options, &mut out).map_err(CdlError::from)
+                }
+                // NcML has groups and types, too, though ncdump refuses them.
+                None => netcdf4::ncml(file, described, &location, options, &mut out),
             }
-            // NcML has groups and types, too, though ncdump refuses them.
-            None => {
-                let location = path.to_string_lossy();
-                netcdf4::ncml(file, described, &location, options, &mut out)
-            }
-        },
+        }
     };
     let flushed = printed.and_then(|()| Ok(out.flush()?));
     drop(out);

@@ -86,7 +86,7 @@ fn part_url(master: &Path, part: &Path, url: Option<&str>) -> String {
 }
 
 /// The part of a variable in one partition.
-struct VariablePart<'p> {
+struct IndexedRange<'p> {
     part: &'p IndexedPart,
     dataset: &'p Dataset,
     indices: Range<u64>,
@@ -100,7 +100,7 @@ pub(super) struct DividedVariable<'p> {
     array: ZarrArray,
     /// The position of the dimension that is divided.
     dimension: usize,
-    parts: Vec<VariablePart<'p>>,
+    parts: Vec<IndexedRange<'p>>,
     /// Whether chunks of the partitions are those of the array.
     is_whole: bool,
     is_complete: bool,
@@ -140,7 +140,7 @@ impl<'p> DividedVariable<'p> {
                 Ok(complete) => is_complete &= complete,
                 Err(reason) => return Ok(Err(reason)),
             }
-            parts.push(VariablePart { part, dataset, indices, shape, chunk });
+            parts.push(IndexedRange { part, dataset, indices, shape, chunk });
         }
         let Some(first) = parts.first() else { return Ok(Err("no partition has it".into())) };
         let definition = &first.part.opened.described.definition;
@@ -148,7 +148,7 @@ impl<'p> DividedVariable<'p> {
             Ok(array) => array,
             Err(reason) => return Ok(Err(reason)),
         };
-        let same = |one: &VariablePart<'_>| {
+        let same = |one: &IndexedRange<'_>| {
             one.dataset.datatype == first.dataset.datatype
                 && one.dataset.filters == first.dataset.filters
         };
@@ -165,7 +165,7 @@ impl<'p> DividedVariable<'p> {
             if !first.dataset.filters.is_empty() {
                 return Ok(Err("its partitions do not begin at multiples of its chunks".into()));
             }
-            let of_part = |one: &VariablePart<'_>| {
+            let of_part = |one: &IndexedRange<'_>| {
                 let len = gcd(one.indices.start, one.chunk[dimension]);
                 // A contiguous part ends with its last element, a chunk after its last one.
                 match one.dataset.layout {
@@ -232,7 +232,7 @@ impl<'p> DividedVariable<'p> {
         &self,
         writer: &mut ReferenceWriter<'_>,
         key: &str,
-        one: &VariablePart<'_>,
+        one: &IndexedRange<'_>,
         offset: &[u64],
         address: u64,
     ) -> Result<(), IndexError> {
