@@ -160,8 +160,7 @@ fn traffic(nodes: &[usize], block: u64, total: u64, write: bool) -> Traffic {
     let mut got = vec![0; total as usize];
     object.read_at(0, &mut got).unwrap();
     assert!(got == expected, "{nodes:?}");
-    let traffic = traffic.lock().unwrap().clone();
-    traffic
+    Arc::try_unwrap(traffic).unwrap().into_inner().unwrap()
 }
 
 /// Messages of a call from one node to another one, whose aggregator has so many windows in which
@@ -182,8 +181,8 @@ fn expected(nodes: u64, total: u64) -> Messages {
 
 #[test]
 fn messages_grow_with_nodes_and_not_with_ranks() {
-    let _watchdog = Watchdog::new(Duration::from_secs(120), "messages between nodes");
     const TOTAL: u64 = 4 << 20;
+    let _watchdog = Watchdog::new(Duration::from_secs(120), "messages between nodes");
     let on = |nodes: usize, ranks: usize| -> Vec<usize> {
         (0..ranks).map(|rank| rank * nodes / ranks).collect()
     };
