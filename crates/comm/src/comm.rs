@@ -98,8 +98,9 @@ pub trait Comm: Debug + Send + Sync {
     /// error of a rank the list may be unchanged.
     fn wait_any(&self, requests: &mut Vec<Request>) -> Result<(usize, Vec<u8>), CommError>;
 
-    /// [`Comm::wait_any`] without waiting: `None` if no request is complete, or there is none. It lets
-    /// the transport move messages on, so a loop that calls it often need not call anything else.
+    /// [`Comm::wait_any`] without waiting: `None` if no request is complete, or there is none. It
+    /// lets the transport move messages on, so a loop that calls it often need not call anything
+    /// else.
     fn test_any(&self, requests: &mut Vec<Request>) -> Result<Option<(usize, Vec<u8>)>, CommError>;
 
     /// Memory of `len` bytes, zeroed, that all ranks of this rank's node share; `None` on every

@@ -45,8 +45,8 @@ const RATES: LearningRates =
 /// Factor of the correction of a method that was not tried yet where others were.
 const OPTIMISM: f64 = 0.8;
 
-/// Factor of the correction of the method of the last call: another one must be better by more than that, so that calls
-/// do not alternate between methods that cost about the same, or seem to.
+/// Factor of the correction of the method of the last call: another one must be better by more than
+/// that, so that calls do not alternate between methods that cost about the same, or seem to.
 const STEADINESS: f64 = 0.8;
 
 /// The corrections that can be learned.

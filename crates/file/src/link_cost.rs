@@ -1,9 +1,11 @@
-//! [`LinkCost`]: what a message between nodes costs, measured between rank 0 and the first rank of another node.
+//! [`LinkCost`]: what a message between nodes costs, measured between rank 0 and the first rank of
+//! another node.
 //!
-//! A few short round trips give the latency; messages that grow until one takes some milliseconds, or is as large as
-//! the bytes that two-phase has under way, give the cost of a byte. The first bytes after a pause are often sent faster
-//! than a link goes in the long run, so what counts is the difference of the last two. It is measured once per process and
-//! number of nodes, when a file is opened whose method is to be chosen.
+//! A few short round trips give the latency; messages that grow until one takes some milliseconds,
+//! or is as large as the bytes that two-phase has under way, give the cost of a byte. The first
+//! bytes after a pause are often sent faster than a link goes in the long run, so what counts is
+//! the difference of the last two. It is measured once per process and number of nodes, when a file
+//! is opened whose method is to be chosen.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -28,8 +30,8 @@ pub(crate) struct LinkCost {
     pub(crate) byte: f64,
 }
 
-/// Measures the links between the nodes of a communicator, unless that is known; rank 0 gets the result, if there are
-/// several nodes. Collective.
+/// Measures the links between the nodes of a communicator, unless that is known; rank 0 gets the
+/// result, if there are several nodes. Collective.
 pub(crate) fn measure(comm: &dyn Comm) -> Result<Option<LinkCost>, CommError> {
     static KNOWN: OnceLock<Mutex<HashMap<usize, LinkCost>>> = OnceLock::new();
     let Some(partner) = comm.nodes().iter().position(|&node| node != 0) else { return Ok(None) };

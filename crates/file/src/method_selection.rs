@@ -173,7 +173,8 @@ pub(crate) fn estimate(
             let fixed = costs.rendezvous + setting.new_rings * costs.ring;
             // Windows are written and read while others travel.
             let local = serial.max((io + cpu) / parallel) + (cpu + travel) / parallel * 0.5;
-            // Pieces as long as windows become no larger requests: all that is certain is the copies.
+            // Pieces as long as windows become no larger requests: all that is certain is the
+            // copies.
             let doubt = if t.bytes >= t.pieces * LONG_PIECE { 1.25 } else { 1.0 };
             local.max(link) * doubt + fixed
         }
@@ -272,8 +273,8 @@ pub(crate) struct HoleCheck {
 /// Pieces so large gain nothing by being part of larger requests.
 const LARGE: u64 = 64 << 10;
 
-/// The unit of domains with which the bytes of every rank belong to its own node, if there is one and it is not small:
-/// where ranks have equal blocks in turn, that is the blocks of a node.
+/// The unit of domains with which the bytes of every rank belong to its own node, if there is one
+/// and it is not small: where ranks have equal blocks in turn, that is the blocks of a node.
 pub(crate) fn local_unit(proposals: &[Proposal], nodes: &[usize]) -> Option<NonZeroU64> {
     let first = proposals.first().filter(|first| first.regions > 0)?;
     let ranks = proposals.len() as u64;
@@ -410,8 +411,8 @@ mod tests {
         assert_eq!(unit(&[Proposal::default(); 4], &two_each), None);
     }
 
-    /// Where bytes between nodes cost much more than those of the store, ranks do not exchange them; over fast links,
-    /// and with small blocks, they do.
+    /// Where bytes between nodes cost much more than those of the store, ranks do not exchange
+    /// them; over fast links, and with small blocks, they do.
     #[test]
     fn the_choice_depends_on_what_links_cost() {
         let nodes = Setting {

@@ -2,17 +2,19 @@
 //!
 //! Ranks form groups that share memory; the [`plan`] says which group owns which part of the file.
 //!
-//! * One group, as where all ranks are on one node: [`TwoPhaseCall`]. Its ranks share a ring of windows
-//!   ([`window_ring`]) and copy their bytes straight between user memory and the ring.
-//! * Several groups, as where ranks are on several nodes: [`GroupsCall`]. They exchange messages, one for each window and
-//!   pair of groups ([`between_groups`]). Where the bytes of a message belong is known from descriptions, exchanged
-//!   once per call ([`descriptions`]); no list of offsets ever travels.
+//! * One group, as where all ranks are on one node: [`TwoPhaseCall`]. Its ranks share a ring of
+//!   windows ([`window_ring`]) and copy their bytes straight between user memory and the ring.
+//! * Several groups, as where ranks are on several nodes: [`GroupsCall`]. They exchange messages,
+//!   one for each window and pair of groups ([`between_groups`]). Where the bytes of a message
+//!   belong is known from descriptions, exchanged once per call ([`descriptions`]); no list of
+//!   offsets ever travels.
 //!
 //! # Progress in a ring
 //!
 //! Ranks go through windows in order. A rank at the lowest window needs slots of the ring, which
-//! ranks at no lower window free. So at least one rank makes progress, and in the end all do. A rank that fails goes on with
-//! the protocol without moving data, and the error is agreed at the end.
+//! ranks at no lower window free. So at least one rank makes progress, and in the end all do. A
+//! rank that fails goes on with the protocol without moving data, and the error is agreed at the
+//! end.
 
 pub(crate) mod between_groups;
 pub(crate) mod node_work;

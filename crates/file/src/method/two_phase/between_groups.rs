@@ -1,24 +1,26 @@
 //! [`GroupsCall`]: a two-phase call of several groups of ranks, which exchange messages.
 //!
-//! The leader of a group exchanges the messages of all its ranks: one for each window and pair of groups, however
-//! many ranks these have. An aggregator decides when which bytes travel:
+//! The leader of a group exchanges the messages of all its ranks: one for each window and pair of
+//! groups, however many ranks these have. An aggregator decides when which bytes travel:
 //!
-//! * **Write.** It opens a window and *requests* the bytes of each group in it. The leader of that group has its ranks pack
-//!   them into a staging buffer, one behind the other, and sends the result. The aggregator knows
-//!   from the descriptions where they belong. A window to which all bytes have come is written by an I/O thread.
-//! * **Read.** It reads a window and sends each group its bytes in it, after a header with the number of the window.
-//!   The receiver acknowledges the message when its ranks have them.
+//! * **Write.** It opens a window and *requests* the bytes of each group in it. The leader of that
+//!   group has its ranks pack them into a staging buffer, one behind the other, and sends the
+//!   result. The aggregator knows from the descriptions where they belong. A window to which all
+//!   bytes have come is written by an I/O thread.
+//! * **Read.** It reads a window and sends each group its bytes in it, after a header with the
+//!   number of the window. The receiver acknowledges the message when its ranks have them.
 //!
-//! Several windows are open at a time, in an order that keeps all groups busy ([`WindowSchedule`]), so that a link is not
-//! idle between two windows, and the bytes under way to or from an aggregator are limited: they are enough to fill a
-//! link, and no more, since what waits in the queue of a link delays requests, too.
+//! Several windows are open at a time, in an order that keeps all groups busy ([`WindowSchedule`]),
+//! so that a link is not idle between two windows, and the bytes under way to or from an aggregator
+//! are limited: they are enough to fill a link, and no more, since what waits in the queue of a
+//! link delays requests, too.
 //!
 //! # Progress
 //!
-//! A leader never waits for one thing: it looks for messages, windows and steps in turn. A request is always answered: ranks
-//! carry out steps at once, and need nothing but a staging buffer, which is free when the message is sent. So every window is
-//! complete at some time. A rank that fails goes on with the protocol without moving data, and the
-//! error is agreed at the end.
+//! A leader never waits for one thing: it looks for messages, windows and steps in turn. A request
+//! is always answered: ranks carry out steps at once, and need nothing but a staging buffer, which
+//! is free when the message is sent. So every window is complete at some time. A rank that fails
+//! goes on with the protocol without moving data, and the error is agreed at the end.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -32,7 +34,7 @@ use striate_store::store::Store;
 use super::descriptions::{Descriptions, tell_leader};
 use super::io_queue::IoQueue;
 use super::leader::Leader;
-use super::node_work::{AS_IN_FILE, NodeWork, Step};
+use super::node_work::{AS_IN_FILE, NodeWork, RankStep};
 use super::plan::Groups;
 use super::{FailureFlag, FirstError, TwoPhaseOutcome};
 use crate::access::{CopyBuffer, FileSide, gather_from, put, scatter_to, take};
@@ -80,7 +82,7 @@ impl GroupsCall<'_> {
         let mut scratch = CopyBuffer::default();
         let mut resent = 0;
         self.run(Direction::Write, &first_error, &mut |step, offset| match step {
-            Step::Put { slot, window } => {
+            RankStep::Put { slot, window } => {
                 let window = self.window(self.groups.aggregator[group], window);
                 let (slot, len) = (self.work.slot(slot), (window.end - window.start) as usize);
                 let put = first_error.attempt(|| {
@@ -90,7 +92,7 @@ impl GroupsCall<'_> {
                 });
                 resent += if place > 0 { put.unwrap_or(0) } else { 0 };
             }
-            Step::Pack { aggregator, window, staging } => {
+            RankStep::Pack { aggregator, window, staging } => {
                 let window = self.window(Some(aggregator), window);
                 let part = self.file.within(&window);
                 let len = (part.end - part.start) as usize;
@@ -115,7 +117,7 @@ impl GroupsCall<'_> {
                     gather_from(from, part.start, bytes)
                 });
             }
-            Step::Take { .. } | Step::Unpack { .. } | Step::End => {}
+            RankStep::Take { .. } | RankStep::Unpack { .. } | RankStep::End => {}
         })?;
         Ok(TwoPhaseOutcome { resent, bytes: self.file.len(), error: first_error.into_error() })
     }
@@ -127,7 +129,7 @@ impl GroupsCall<'_> {
         let mut scratch = CopyBuffer::default();
         let mut moved = Moved::default();
         self.run(Direction::Read, &first_error, &mut |step, offset| match step {
-            Step::Take { slot, window, got } => {
+            RankStep::Take { slot, window, got } => {
                 let window = self.window(self.groups.aggregator[group], window);
                 // SAFETY: the window was read into the slot, and stays while the step runs.
                 let bytes = unsafe {
@@ -138,7 +140,7 @@ impl GroupsCall<'_> {
                 moved.bytes += taken.unwrap_or(0);
                 moved.resent += if place > 0 { taken.unwrap_or(0) } else { 0 };
             }
-            Step::Unpack { aggregator, window, got, staging } => {
+            RankStep::Unpack { aggregator, window, got, staging } => {
                 let start = self.window(Some(aggregator), window).start;
                 let part = self.file.within(&(start..start + got));
                 let len = (part.end - part.start) as usize;
@@ -163,7 +165,7 @@ impl GroupsCall<'_> {
                     scatter_to(to, part.start, bytes)
                 });
             }
-            Step::Put { .. } | Step::Pack { .. } | Step::End => {}
+            RankStep::Put { .. } | RankStep::Pack { .. } | RankStep::End => {}
         })?;
         let Moved { bytes, resent } = moved;
         Ok(TwoPhaseOutcome { resent, bytes, error: first_error.into_error() })
@@ -174,7 +176,7 @@ impl GroupsCall<'_> {
         &self,
         direction: Direction,
         first_error: &FirstError<'_>,
-        step: &mut dyn FnMut(Step, u64),
+        step: &mut dyn FnMut(RankStep, u64),
     ) -> Result<(), FileError> {
         let (group, place) = self.place();
         if place > 0 {
@@ -193,7 +195,7 @@ impl GroupsCall<'_> {
         &self,
         place: usize,
         leader: usize,
-        do_step: &mut dyn FnMut(Step, u64),
+        do_step: &mut dyn FnMut(RankStep, u64),
     ) -> Result<(), CommError> {
         loop {
             let next =
@@ -207,7 +209,7 @@ impl GroupsCall<'_> {
             };
             do_step(step, offset);
             self.work.finish(place);
-            if step == Step::End {
+            if step == RankStep::End {
                 return Ok(());
             }
         }
@@ -219,7 +221,7 @@ impl GroupsCall<'_> {
         group: usize,
         direction: Direction,
         first_error: &FirstError<'_>,
-        do_step: &mut dyn FnMut(Step, u64),
+        do_step: &mut dyn FnMut(RankStep, u64),
     ) -> Result<(), FileError> {
         let descriptions = Descriptions::exchange(self.comm, self.groups, self.domains, self.file)?;
         let windows = self.groups.aggregator[group].map_or(0, |own| self.domains.windows(own));
@@ -240,7 +242,7 @@ impl GroupsCall<'_> {
         &self,
         leader: &mut Leader<'_>,
         first_error: &FirstError<'_>,
-        do_step: &mut dyn FnMut(Step, u64),
+        do_step: &mut dyn FnMut(RankStep, u64),
     ) -> Result<(), CommError> {
         leader.begin()?;
         let mut looks = 0;
@@ -251,7 +253,7 @@ impl GroupsCall<'_> {
             while let Some((step, offset)) = self.work.next(0) {
                 do_step(step, offset);
                 self.work.finish(0);
-                if step == Step::End {
+                if step == RankStep::End {
                     return Ok(());
                 }
                 moved = true;

@@ -1,8 +1,9 @@
 //! [`Descriptions`]: which bytes the ranks of a call mean, as far as a group has to know it.
 //!
-//! Ranks of a group give their descriptions to the leader. Leaders send those of their group, in one message, to every
-//! aggregator, which needs those that reach into its domain: a message per pair of groups, however many ranks
-//! there are. Filetypes that several ranks have in common are sent once.
+//! Ranks of a group give their descriptions to the leader. Leaders send those of their group, in
+//! one message, to every aggregator, which needs those that reach into its domain: a message per
+//! pair of groups, however many ranks there are. Filetypes that several ranks have in common are
+//! sent once.
 
 use std::ops::Range;
 
@@ -111,8 +112,8 @@ fn reaches(file: &FileSide, extent: &Range<u64>) -> bool {
     file.range().is_some_and(|range| range.start < extent.end && extent.start < range.end)
 }
 
-/// A list in its encoded form: the number of types, their encodings, each after its length; then rank, type,
-/// displacement, start and length of each access.
+/// A list in its encoded form: the number of types, their encodings, each after its length; then
+/// rank, type, displacement, start and length of each access.
 fn encode(list: &[(usize, &FileSide)]) -> Vec<u8> {
     let mut types: Vec<Vec<u8>> = Vec::new();
     let mut accesses = Vec::new();

@@ -18,6 +18,7 @@ pub(super) struct WindowIo {
 }
 
 /// A window that was read or written.
+#[derive(Clone, Copy)]
 pub(super) struct WindowDone {
     pub(super) direction: Direction,
     pub(super) slot: usize,

@@ -1,8 +1,8 @@
 //! [`Leader`]: the messages, windows and steps of a group in a two-phase call; see
 //! [`super::between_groups`].
 //!
-//! It has two independent parts: the *aggregator* of a domain, which requests or sends bytes window by window; and the
-//! *client* of other aggregators, which answers them for the ranks of its group.
+//! It has two independent parts: the *aggregator* of a domain, which requests or sends bytes window
+//! by window; and the *client* of other aggregators, which answers them for the ranks of its group.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -14,7 +14,7 @@ use super::FirstError;
 use super::between_groups::{GroupsCall, pop_while};
 use super::descriptions::Descriptions;
 use super::io_queue::{IoQueue, WindowDone, WindowIo};
-use super::node_work::{AS_IN_FILE, Step};
+use super::node_work::{AS_IN_FILE, RankStep};
 use super::window_schedule::WindowSchedule;
 use crate::access::{FileSide, put_stream, take_stream};
 use crate::{Direction, ErrorKind, FileError};
@@ -30,11 +30,13 @@ const AHEAD: usize = 2;
 /// The number in a message that names no window.
 const NO_WINDOW: u64 = u64::MAX;
 
-/// The header of requests and of data that is read: the number of a window, the bytes that the file has of
-/// it, and flags.
+/// The header of requests and of data that is read: the number of a window, the bytes that the file
+/// has of it, and flags.
 struct WindowHeader {
     window: u64,
     got: u64,
+    /// The messages with headers that the group has got before.
+    number: u64,
     /// No other window follows for this group.
     is_last: bool,
     /// The aggregator's group has failed.
@@ -42,22 +44,26 @@ struct WindowHeader {
 }
 
 /// Bytes of a header.
-const HEADER: usize = 24;
+const HEADER: usize = 32;
 
 impl WindowHeader {
     fn to_bytes(&self) -> Vec<u8> {
         let flags = u64::from(self.is_last) | u64::from(self.has_failed) << 1;
-        [self.window, self.got, flags].iter().flat_map(|number| number.to_le_bytes()).collect()
+        [self.window, self.got, self.number, flags]
+            .iter()
+            .flat_map(|number| number.to_le_bytes())
+            .collect()
     }
 
-    /// The header, and what follows it. A message that is too short says that its sender has failed.
+    /// The header, and what follows it. A message that is too short says that its sender has
+    /// failed.
     fn split(bytes: &[u8]) -> (Self, &[u8]) {
         let (numbers, rest) = bytes.split_at(bytes.len().min(HEADER));
         let (words, _) = numbers.as_chunks::<8>();
         let word = |i: usize| words.get(i).map_or(NO_WINDOW, |word| u64::from_le_bytes(*word));
-        let flags = word(2);
+        let flags = word(3);
         let (is_last, has_failed) = (flags & 1 != 0, flags & 2 != 0);
-        (Self { window: word(0), got: word(1), is_last, has_failed }, rest)
+        (Self { window: word(0), got: word(1), number: word(2), is_last, has_failed }, rest)
     }
 }
 
@@ -68,8 +74,22 @@ struct Peer<'c> {
     ranks: Vec<(usize, &'c FileSide)>,
     /// Bytes in open windows that have not been moved.
     busy: u64,
+    /// Bytes under way to or from it.
+    under_way: u64,
     /// Windows with bytes of this group that were opened, and of which it does not know.
     untold: u64,
+    /// Messages with headers that were sent to it.
+    sent: u64,
+}
+
+/// Another aggregator, from which something may come.
+struct AggregatorLink {
+    group: usize,
+    /// Messages with headers that have come. Long ones may be complete in another order than they
+    /// were sent in.
+    received: u64,
+    /// How many there are, once the last one has come.
+    total: Option<u64>,
 }
 
 /// The bytes of a group in a window.
@@ -91,6 +111,7 @@ struct OpenWindow {
 }
 
 /// The purpose of a message under way.
+#[derive(Clone, Copy)]
 enum Purpose {
     Sent,
     /// The next request of an aggregator.
@@ -104,6 +125,7 @@ enum Purpose {
     },
     /// The acknowledgement of data that was sent to a peer.
     Acknowledged {
+        peer: usize,
         bytes: u64,
     },
     /// The next data of an aggregator.
@@ -124,7 +146,7 @@ enum Task {
 struct QueuedTask {
     task: Task,
     /// Without the staging buffer.
-    step: Step,
+    step: RankStep,
     offsets: Vec<u64>,
 }
 
@@ -154,8 +176,7 @@ pub(super) struct Leader<'c> {
     waiting: VecDeque<(usize, usize)>,
     under_way: u64,
     // ---- client ----
-    /// The groups of other aggregators from which something may come.
-    aggregators: Vec<usize>,
+    aggregators: Vec<AggregatorLink>,
     queued: VecDeque<QueuedTask>,
     published: VecDeque<PublishedTask>,
     free_staging: Vec<usize>,
@@ -173,11 +194,20 @@ impl<'c> Leader<'c> {
         let mut peers = Vec::new();
         let mut schedule = None;
         if let Some(aggregator) = groups.aggregator[group] {
-            // In the order of their distance, so that aggregators do not all begin with the same one.
+            // In the order of their distance, so that aggregators do not all begin with the same
+            // one.
             for other in &descriptions.others {
                 let ranks = other.ranks.iter().map(|(rank, file)| (*rank, file)).collect();
                 let leader = groups.leader(other.group);
-                peers.push(Peer { leader, is_own: false, ranks, busy: 0, untold: 0 });
+                peers.push(Peer {
+                    leader,
+                    is_own: false,
+                    ranks,
+                    busy: 0,
+                    under_way: 0,
+                    untold: 0,
+                    sent: 0,
+                });
             }
             let ranks: Vec<_> =
                 groups.ranks[group].iter().copied().zip(&descriptions.own).collect();
@@ -186,7 +216,9 @@ impl<'c> Leader<'c> {
                 is_own: true,
                 ranks,
                 busy: 0,
+                under_way: 0,
                 untold: 0,
+                sent: 0,
             });
             let files = |peer: &Peer<'c>| peer.ranks.iter().map(|(_, file)| *file).collect();
             schedule = Some(WindowSchedule::new(call.domains, aggregator, peers.iter().map(files)));
@@ -206,7 +238,11 @@ impl<'c> Leader<'c> {
             slots: (0..slots).map(|_| None).collect(),
             waiting: VecDeque::new(),
             under_way: 0,
-            aggregators: descriptions.aggregators.clone(),
+            aggregators: descriptions
+                .aggregators
+                .iter()
+                .map(|&group| AggregatorLink { group, received: 0, total: None })
+                .collect(),
             queued: VecDeque::new(),
             published: VecDeque::new(),
             free_staging: (0..sizes.staging.max(1)).rev().collect(),
@@ -220,7 +256,8 @@ impl<'c> Leader<'c> {
 
     /// Posts the first receives, and tells groups that turn out to have no bytes here.
     pub(super) fn begin(&mut self) -> Result<(), CommError> {
-        for aggregator in self.aggregators.clone() {
+        let aggregators: Vec<usize> = self.aggregators.iter().map(|link| link.group).collect();
+        for aggregator in aggregators {
             match self.direction {
                 Direction::Write => self.expect_request(aggregator)?,
                 Direction::Read => {
@@ -233,8 +270,13 @@ impl<'c> Leader<'c> {
         for peer in 0..self.peers.len() {
             let needs = self.schedule.as_ref().is_some_and(|schedule| schedule.needs_more(peer));
             if !needs && !self.peers[peer].is_own {
-                let header =
-                    WindowHeader { window: NO_WINDOW, got: 0, is_last: true, has_failed: false };
+                let header = WindowHeader {
+                    window: NO_WINDOW,
+                    got: 0,
+                    number: 0,
+                    is_last: true,
+                    has_failed: false,
+                };
                 let tag = if self.direction.is_write() { CONTROL } else { DATA };
                 self.send(self.peers[peer].leader, tag, header.to_bytes())?;
             }
@@ -287,7 +329,7 @@ impl<'c> Leader<'c> {
     pub(super) fn end(&self) -> bool {
         let has_room = self.call.work.has_room(self.ranks());
         if has_room {
-            self.call.work.publish(Step::End, &vec![0; self.ranks()]);
+            self.call.work.publish(RankStep::End, &vec![0; self.ranks()]);
         }
         has_room
     }
@@ -318,14 +360,32 @@ impl<'c> Leader<'c> {
         Ok(())
     }
 
-    /// No more messages come from the aggregator.
-    fn aggregator_ends(&mut self, ended: usize) {
-        self.aggregators.retain(|&aggregator| aggregator != ended);
-        let is_left = |purpose: &Purpose| matches!(purpose, Purpose::Data { aggregator } if *aggregator == ended);
-        while let Some(index) = self.purposes.iter().position(is_left) {
+    /// Counts a message of an aggregator with this header; returns whether another receive is to be
+    /// posted for it.
+    fn count_message(&mut self, group: usize, header: &WindowHeader) -> bool {
+        let is_posted = |purpose: &&Purpose| match **purpose {
+            Purpose::Data { aggregator } | Purpose::Request { aggregator } => aggregator == group,
+            _ => false,
+        };
+        let posted = self.purposes.iter().filter(is_posted).count() as u64;
+        let Some(link) = self.aggregators.iter_mut().find(|link| link.group == group) else {
+            return false;
+        };
+        link.received += 1;
+        if header.is_last {
+            link.total = Some(header.number + 1);
+        }
+        let total = link.total.unwrap_or(u64::MAX);
+        if link.received < total {
+            return link.received + posted < total;
+        }
+        // No message will come for the receives that are left.
+        self.aggregators.retain(|link| link.group != group);
+        while let Some(index) = self.purposes.iter().position(|purpose| is_posted(&purpose)) {
             self.purposes.remove(index);
             drop(self.requests.remove(index));
         }
+        false
     }
 
     /// A message has arrived, or was sent.
@@ -337,22 +397,18 @@ impl<'c> Leader<'c> {
     ) -> Result<(), CommError> {
         match purpose {
             Purpose::Sent => {}
-            Purpose::Acknowledged { bytes } => self.under_way -= bytes,
+            Purpose::Acknowledged { peer, bytes } => self.end_moving(peer, bytes),
             Purpose::Part { slot, part } => self.fill(slot, part, &bytes, first_error),
             Purpose::Request { aggregator } => {
                 let (header, _) = WindowHeader::split(&bytes);
-                if header.is_last {
-                    self.aggregator_ends(aggregator);
-                } else {
+                if self.count_message(aggregator, &header) {
                     self.expect_request(aggregator)?;
                 }
                 self.queue_pack(aggregator, header.window);
             }
             Purpose::Data { aggregator } => {
                 let (header, _) = WindowHeader::split(&bytes);
-                if header.is_last {
-                    self.aggregator_ends(aggregator);
-                } else {
+                if self.count_message(aggregator, &header) {
                     self.expect_data(aggregator)?;
                 }
                 self.queue_unpack(aggregator, &header, bytes, first_error)?;
@@ -423,32 +479,56 @@ impl<'c> Leader<'c> {
         }
     }
 
+    /// Whether a part of a window may be requested or sent: little enough is under way on this
+    /// link, and to or from this group, so that a slow one does not keep the others waiting.
+    fn may_move(&self, part: &Part) -> bool {
+        let peer = &self.peers[part.peer];
+        let groups = self.call.groups;
+        let others = (self.peers.len() as u64 - 1).max(1);
+        let fits = |now: u64, limit: u64| now == 0 || now + part.bytes <= limit;
+        peer.is_own
+            || fits(self.under_way, groups.under_way())
+                && fits(peer.under_way, groups.under_way() / 2 / others)
+    }
+
+    fn begin_moving(&mut self, peer: usize, bytes: u64) {
+        self.under_way += bytes;
+        self.peers[peer].under_way += bytes;
+    }
+
+    fn end_moving(&mut self, peer: usize, bytes: u64) {
+        self.under_way -= bytes;
+        self.peers[peer].under_way -= bytes;
+    }
+
     /// Requests or sends the next part of a window, unless too much is under way.
     fn move_part(&mut self, first_error: &FirstError<'_>) -> Result<bool, CommError> {
-        let Some(&(slot, number)) = self.waiting.front() else { return Ok(false) };
+        let may_move = |&(slot, number): &(usize, usize)| {
+            let part = self.slots[slot].as_ref().map(|open| &open.parts[number]);
+            part.is_some_and(|part| self.may_move(part))
+        };
+        let Some(place) = self.waiting.iter().position(may_move) else { return Ok(false) };
+        let Some((slot, number)) = self.waiting.remove(place) else { return Ok(false) };
         let Some(open) = &self.slots[slot] else { return Ok(false) };
         let part = &open.parts[number];
         let (peer, bytes, window, got) = (part.peer, part.bytes, open.window, open.got);
         if self.peers[peer].is_own {
-            self.waiting.pop_front();
             self.peers[peer].untold -= 1;
             let (task, step) = match self.direction {
-                Direction::Write => (Task::Put { slot }, Step::Put { slot, window }),
-                Direction::Read => (Task::Take { slot }, Step::Take { slot, window, got }),
+                Direction::Write => (Task::Put { slot }, RankStep::Put { slot, window }),
+                Direction::Read => (Task::Take { slot }, RankStep::Take { slot, window, got }),
             };
             self.queued.push_back(QueuedTask { task, step, offsets: vec![0; self.ranks()] });
             return Ok(true);
         }
-        if self.under_way > 0 && self.under_way + bytes > self.call.groups.under_way() {
-            return Ok(false);
-        }
-        self.waiting.pop_front();
-        self.under_way += bytes;
+        self.begin_moving(peer, bytes);
         self.peers[peer].untold -= 1;
         let more = self.schedule.as_ref().is_some_and(|schedule| schedule.needs_more(peer));
         let is_last = !more && self.peers[peer].untold == 0;
         let leader = self.peers[peer].leader;
-        let mut header = WindowHeader { window, got, is_last, has_failed: false };
+        let mut header =
+            WindowHeader { window, got, number: self.peers[peer].sent, is_last, has_failed: false };
+        self.peers[peer].sent += 1;
         if self.direction.is_write() {
             let data = self.call.comm.receive(leader, DATA, bytes as usize)?;
             self.push(data, Purpose::Part { slot, part: number });
@@ -463,7 +543,7 @@ impl<'c> Leader<'c> {
             message = header.to_bytes();
         }
         let taken = self.call.comm.receive(leader, CONTROL, 0)?;
-        self.push(taken, Purpose::Acknowledged { bytes });
+        self.push(taken, Purpose::Acknowledged { peer, bytes });
         self.send(leader, DATA, message)?;
         self.part_moved(slot, number);
         Ok(true)
@@ -497,10 +577,13 @@ impl<'c> Leader<'c> {
 
     /// Requested bytes have arrived.
     fn fill(&mut self, slot: usize, number: usize, bytes: &[u8], first_error: &FirstError<'_>) {
+        let moved = self.slots[slot].as_ref().map(|open| &open.parts[number]);
+        if let Some((peer, bytes)) = moved.map(|part| (part.peer, part.bytes)) {
+            self.end_moving(peer, bytes);
+        }
         if let Some(open) = &self.slots[slot] {
             let part = &open.parts[number];
             let peer = &self.peers[part.peer];
-            self.under_way -= part.bytes;
             first_error.attempt(|| {
                 if bytes.len() as u64 != part.bytes {
                     let reason = "it sent no data".into();
@@ -565,8 +648,9 @@ impl<'c> Leader<'c> {
 
     // ---- client ----
 
-    /// Where the bytes of each rank of this group lie in a message with those of a range, and how long it is. It is
-    /// never longer than the range: one with bytes that several ranks mean holds the range as it is.
+    /// Where the bytes of each rank of this group lie in a message with those of a range, and how
+    /// long it is. It is never longer than the range: one with bytes that several ranks mean holds
+    /// the range as it is.
     fn offsets(&self, range: &Range<u64>) -> (Vec<u64>, u64) {
         let mut end = 0;
         let mut offsets = Vec::with_capacity(self.own.len());
@@ -589,7 +673,7 @@ impl<'c> Leader<'c> {
         }
         let (offsets, bytes) = self.offsets(&self.call.window(Some(aggregator), window));
         let task = Task::Pack { to: self.call.groups.leader(group), bytes };
-        let step = Step::Pack { aggregator, window, staging: 0 };
+        let step = RankStep::Pack { aggregator, window, staging: 0 };
         self.queued.push_back(QueuedTask { task, step, offsets });
     }
 
@@ -619,7 +703,7 @@ impl<'c> Leader<'c> {
             return self.send(leader, CONTROL, Vec::new());
         }
         let task = Task::Unpack { from: leader, data };
-        let step = Step::Unpack { aggregator, window, got, staging: 0 };
+        let step = RankStep::Unpack { aggregator, window, got, staging: 0 };
         self.queued.push_back(QueuedTask { task, step, offsets });
         Ok(())
     }
@@ -636,7 +720,7 @@ impl<'c> Leader<'c> {
         };
         let work = self.call.work;
         let buffer = if needs_staging { self.free_staging.pop() } else { None };
-        if let (Some(buffer), Step::Pack { staging, .. } | Step::Unpack { staging, .. }) =
+        if let (Some(buffer), RankStep::Pack { staging, .. } | RankStep::Unpack { staging, .. }) =
             (buffer, &mut step)
         {
             *staging = buffer;

@@ -1,19 +1,22 @@
-//! [`NodeWork`]: memory that the ranks of a group share in two-phase calls between groups: the collective
-//! buffers, staging buffers for messages, and a list of steps.
+//! [`NodeWork`]: memory that the ranks of a group share in two-phase calls between groups: the
+//! collective buffers, staging buffers for messages, and a list of steps.
 //!
-//! The first rank of a group, its *leader*, exchanges the messages of all its ranks and decides what happens
-//! next. The steps that touch a rank's own memory are carried out by that rank: the leader appends a [`Step`] to
-//! the list, every rank of the group carries out its part of it, in order, and counts it as done.
-//! What a step needs to know beyond the numbers in it, ranks compute from their descriptions.
+//! The first rank of a group, its *leader*, exchanges the messages of all its ranks and decides
+//! what happens next. The steps that touch a rank's own memory are carried out by that rank: the
+//! leader appends a [`RankStep`] to the list, every rank of the group carries out its part of it,
+//! in order, and counts it as done. What a step needs to know beyond the numbers in it, ranks
+//! compute from their descriptions.
 //!
-//! The list is a ring of [`STEPS`] entries. An entry is used again when all ranks have done its step, so no
-//! lock is needed; zeros are the initial state. Steps are numbered on from call to call.
+//! The list is a ring of [`STEPS`] entries. An entry is used again when all ranks have done its
+//! step, so no lock is needed; zeros are the initial state. Steps are numbered on from call to
+//! call.
 //!
 //! # Soundness
 //!
-//! The list is made of atomics. A window or staging buffer is accessed by a rank in a step that names it (each
-//! rank at its own bytes, where the step writes to it), and by the leader and its I/O threads at other times: the
-//! leader publishes a step by a store with release order, and ranks count it as done in the same way.
+//! The list is made of atomics. A window or staging buffer is accessed by a rank in a step that
+//! names it (each rank at its own bytes, where the step writes to it), and by the leader and its
+//! I/O threads at other times: the leader publishes a step by a store with release order, and ranks
+//! count it as done in the same way.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -38,13 +41,13 @@ const PAGE: usize = 4096;
 /// How long a rank sleeps before it looks again where messages may arrive, of which no event tells.
 const SLEEP: Duration = Duration::from_micros(200);
 
-/// In place of an offset: the buffer holds the window as it lies in the file, since ranks of the group access the same
-/// bytes of it.
+/// In place of an offset: the buffer holds the window as it lies in the file, since ranks of the
+/// group access the same bytes of it.
 pub(super) const AS_IN_FILE: u64 = u64::MAX;
 
 /// What the ranks of a group do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum RankStep {
     /// Write: each rank puts its bytes of a window of the group's own domain into a slot.
     Put { slot: usize, window: u64 },
     /// Write: each rank packs its bytes of another aggregator's window into a staging buffer.
@@ -57,7 +60,7 @@ pub(super) enum Step {
     End,
 }
 
-impl Step {
+impl RankStep {
     const fn to_numbers(self) -> [u64; NUMBERS] {
         match self {
             Self::Put { slot, window } => [1, 0, window, 0, slot as u64],
@@ -138,7 +141,8 @@ pub(crate) struct NodeWork {
     base: NonNull<u8>,
     sizes: NodeWorkSizes,
     backoff: Backoff,
-    /// In a group of one rank: the memory of the message that is packed or unpacked, in place of a staging buffer.
+    /// In a group of one rank: the memory of the message that is packed or unpacked, in place of a
+    /// staging buffer.
     message: AtomicPtr<u8>,
     /// Keeps the memory alive.
     _memory: RingMemory,
@@ -240,9 +244,9 @@ impl NodeWork {
         self.published().load(Ordering::Relaxed) - self.done_by_all(ranks) < STEPS
     }
 
-    /// Appends a step, in which each rank's bytes in a staging buffer begin at its offset; returns its
-    /// number. There is room.
-    pub(super) fn publish(&self, step: Step, offsets: &[u64]) -> u64 {
+    /// Appends a step, in which each rank's bytes in a staging buffer begin at its offset; returns
+    /// its number. There is room.
+    pub(super) fn publish(&self, step: RankStep, offsets: &[u64]) -> u64 {
         let number = self.published().load(Ordering::Relaxed);
         let entry = self.entry(number);
         let words = step.to_numbers().into_iter().chain(offsets.iter().copied());
@@ -262,7 +266,7 @@ impl NodeWork {
     // ---- all ranks ----
 
     /// The next step of the rank at this place of the group and its offset, if one was published.
-    pub(super) fn next(&self, place: usize) -> Option<(Step, u64)> {
+    pub(super) fn next(&self, place: usize) -> Option<(RankStep, u64)> {
         let number = self.done(place).load(Ordering::Relaxed);
         if number >= self.published().load(Ordering::Acquire) {
             return None;
@@ -270,7 +274,7 @@ impl NodeWork {
         let entry = self.entry(number);
         let numbers = std::array::from_fn(|at| self.word(entry + at).load(Ordering::Relaxed));
         let offset = self.word(entry + NUMBERS + place).load(Ordering::Relaxed);
-        Some((Step::from_numbers(numbers), offset))
+        Some((RankStep::from_numbers(numbers), offset))
     }
 
     /// The rank has done its part of the step.
@@ -337,11 +341,11 @@ mod tests {
         let sizes = NodeWorkSizes { ranks: 2, slots: 1, window: 10, staging: 1 };
         let work = NodeWork::private(sizes).unwrap();
         let all = [
-            Step::Put { slot: 0, window: 3 },
-            Step::Pack { aggregator: 1, window: u64::MAX, staging: 0 },
-            Step::Take { slot: 0, window: 7, got: 9 },
-            Step::Unpack { aggregator: 5, window: 6, got: 7, staging: 8 },
-            Step::End,
+            RankStep::Put { slot: 0, window: 3 },
+            RankStep::Pack { aggregator: 1, window: u64::MAX, staging: 0 },
+            RankStep::Take { slot: 0, window: 7, got: 9 },
+            RankStep::Unpack { aggregator: 5, window: 6, got: 7, staging: 8 },
+            RankStep::End,
         ];
         let steps = || (0..STEPS).map(|i| all[i as usize % all.len()]);
         for (number, step) in (0..).zip(steps()) {

@@ -20,20 +20,22 @@ const SHARED_WINDOW: u64 = 256 << 10;
 const SHARE: u64 = 32 << 10;
 /// Windows in such a ring.
 const SHARED_SLOTS: usize = 4;
-/// The default window of a single rank, as in \[CHING\], and how many: one is filled while the other is written.
+/// The default window of a single rank, as in \[CHING\], and how many: one is filled while the
+/// other is written.
 const OWN_WINDOW: u64 = 4 << 20;
 const OWN_SLOTS: usize = 2;
-/// The default window where groups exchange messages: so large that each group has so many bytes of it, which is the
-/// length of a message. Shorter ones cost more processor time; MPI sends longer ones only when the receiver has agreed, and
-/// links are idle meanwhile.
+/// The default window where groups exchange messages: so large that each group has so many bytes of
+/// it, which is the length of a message. Shorter ones cost more processor time; MPI sends longer
+/// ones only when the receiver has agreed, and links are idle meanwhile.
 const MESSAGE: u64 = 16 << 10;
 const MESSAGE_WINDOWS: RangeInclusive<u64> = 64 << 10..=4 << 20;
 /// Bytes of the windows that such an aggregator has open, and how many windows.
 const OPEN: u64 = 2 << 20;
 const OPEN_WINDOWS: RangeInclusive<u64> = 3..=16;
-/// Bytes under way to or from such an aggregator, at least: enough for 10 Gbit/s over 0.4 ms. More would wait in the
-/// queues of slower links, and delay requests.
-const UNDER_WAY: u64 = 512 << 10;
+/// Bytes under way to or from such an aggregator, at least, of which those of each other group are
+/// half of its share: enough for 10 Gbit/s over 0.4 ms. More would wait in the queues of slower
+/// links, and delay requests.
+const UNDER_WAY: u64 = 1 << 20;
 /// Staging buffers of a group: one is packed while another is sent.
 const STAGING: usize = 4;
 /// Threads that read and write windows of such an aggregator, at most.
@@ -141,7 +143,7 @@ impl Groups {
 
     /// Bytes that may be under way to or from an aggregator.
     pub(crate) fn under_way(&self) -> u64 {
-        UNDER_WAY.max(self.ranks.len() as u64 * MESSAGE)
+        UNDER_WAY.max(2 * self.ranks.len() as u64 * MESSAGE)
     }
 
     /// Bytes of the memory that a group of `ranks` ranks needs to exchange messages with others.
@@ -173,8 +175,8 @@ impl Groups {
         Domains::new(kind, range, self.aggregators, self.window)
     }
 
-    /// Whether domains may be chosen by the blocks of an access: every node has an aggregator, and nothing is known of the
-    /// store that speaks for others.
+    /// Whether domains may be chosen by the blocks of an access: every node has an aggregator, and
+    /// nothing is known of the store that speaks for others.
     pub(crate) fn may_follow_blocks(
         nodes: &[usize],
         hints: &Hints,

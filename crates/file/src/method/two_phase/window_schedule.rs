@@ -1,10 +1,10 @@
 //! [`WindowSchedule`]: in which order an aggregator goes through the windows of its domain.
 //!
-//! In the order of the file, all aggregators would often need bytes of the same group at the same time: where
-//! blocks are larger than windows, each window has bytes of one rank only, and domains begin with blocks of the same
-//! rank. One link would then carry everything and the others nothing. So there is a cursor for every other group, and
-//! the next window is one that the least busy group has bytes in. Where each window has bytes of all
-//! groups, that is the order of the file.
+//! In the order of the file, all aggregators would often need bytes of the same group at the same
+//! time: where blocks are larger than windows, each window has bytes of one rank only, and domains
+//! begin with blocks of the same rank. One link would then carry everything and the others nothing.
+//! So there is a cursor for every other group, and the next window is one that the least busy group
+//! has bytes in. Where each window has bytes of all groups, that is the order of the file.
 //!
 //! Pure: it counts nothing but windows.
 
@@ -85,8 +85,8 @@ impl<'a> WindowSchedule<'a> {
         self.groups[group].next.is_some()
     }
 
-    /// Takes the next window of the group for which `busy` is least; `None` if all windows with bytes were
-    /// taken.
+    /// Takes the next window of the group for which `busy` is least; `None` if all windows with
+    /// bytes were taken.
     pub(super) fn take<K: Ord>(&mut self, busy: impl Fn(usize) -> K) -> Option<u64> {
         let left = (0..self.groups.len()).filter_map(|i| Some((i, self.groups[i].next?)));
         let (_, window) = if self.taken.len() >= REMEMBERED {
