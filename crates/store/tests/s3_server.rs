@@ -144,7 +144,9 @@ fn an_upload_appears_at_once_or_not_at_all() {
     drop(other);
     assert_eq!(bucket.unfinished("").unwrap().len(), 1);
     upload.put(1, part(1)).unwrap();
-    receipts.into_iter().for_each(|receipt| upload.record(receipt));
+    for receipt in receipts {
+        upload.record(receipt);
+    }
     assert_eq!(bucket.head("key").unwrap().len, 6);
     upload.complete().unwrap();
     let mut back = vec![0; 12 << 20];
