@@ -79,12 +79,11 @@ impl Pool {
     /// From now on, the server at this address must have this storage.
     pub(super) fn expect_storage(&self, address: &str, storage: Identity) {
         let mut peers = self.peers();
-        match peers.get_mut(address) {
-            Some(peer) => peer.storage = Some(storage),
-            None => {
-                let peer = Peer { storage: Some(storage), ..Peer::default() };
-                peers.insert(address.to_owned(), peer);
-            }
+        if let Some(peer) = peers.get_mut(address) {
+            peer.storage = Some(storage);
+        } else {
+            let peer = Peer { storage: Some(storage), ..Peer::default() };
+            peers.insert(address.to_owned(), peer);
         }
     }
 

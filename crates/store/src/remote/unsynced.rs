@@ -69,6 +69,9 @@ impl Drop for Kept {
     }
 }
 
+/// A request with the description that it needs and the bytes that it sent.
+pub(super) type KeptRequest = (Request, Option<(TypeId, Vec<u8>)>, Kept);
+
 /// A request that was acknowledged.
 #[derive(Debug)]
 pub(super) struct Acknowledged {
@@ -160,7 +163,7 @@ impl Unsynced {
         server: u32,
         start: StartId,
         bytes: u64,
-        kept: Option<(Request, Option<(TypeId, Vec<u8>)>, Kept)>,
+        kept: Option<KeptRequest>,
     ) {
         let mut journal = self.journal(server);
         journal.sequence += 1;
