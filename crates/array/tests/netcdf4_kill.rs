@@ -285,7 +285,7 @@ fn check(path: &Path, file: u64) -> Option<u64> {
                 let elements = |number| data.elements(variable, &Slab::element(&[number]));
                 let records: Vec<Elements> =
                     (0..WORDS_COUNT).map(elements).collect::<Result<_, _>>()?;
-                let due = |round, number| compounds(file, round, number..number + 1);
+                let due = |round, number: u64| compounds(file, round, number..=number);
                 check_rounds(&records, due, &name, acknowledged);
                 continue;
             }

@@ -33,12 +33,12 @@ fn a_part_of_what_nobody_wrote() {
             let mut found = vec![0.0_f32; 3000];
             let slab = Slab::new(&[998, 500, 7], &[2, 3, 500]).stride(&[1, 100, 1]);
             data.get_all(heat, &slab, &mut found)?;
-            assert!(found.iter().all(|&one| one == 7.5));
+            assert!(found.iter().all(|&one| one.to_bits() == 7.5_f32.to_bits()));
             data.get(heat, &Slab::element(&[0, 999, 999]), &mut found[..1])?;
             let mut flat = vec![1.0_f64; 1000];
             let variable = data.variable("flat")?;
             data.get_all(variable, &Slab::all(), &mut flat)?;
-            assert!(flat.iter().all(|&one| one == flat[0]));
+            assert!(flat.iter().all(|&one| one.to_bits() == flat[0].to_bits()));
             data.close()
         })
     };

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use striate_server::{Server, Settings};
@@ -57,9 +57,9 @@ impl Site {
     }
 
     /// Starts a server at its address, on a directory.
-    fn start_on(&mut self, server: usize, data: PathBuf) {
+    fn start_on(&mut self, server: usize, data: &Path) {
         let listen = self.addresses[server];
-        let start = || Server::start(Settings { listen, ..settings(data.clone()) });
+        let start = || Server::start(Settings { listen, ..settings(data.to_owned()) });
         // The directory is locked until the last thread of the server before has ended.
         let begin = Instant::now();
         let started = loop {
@@ -74,7 +74,7 @@ impl Site {
     }
 
     fn start_again(&mut self, server: usize) {
-        self.start_on(server, self.directory(server));
+        self.start_on(server, &self.directory(server));
     }
 
     /// Loses what a server has of a file beyond so many bytes, as a power cut does.
@@ -91,12 +91,16 @@ impl Site {
     fn client(&self, options: ClientOptions) -> Client {
         Client::connect(&self.metadata.address().to_string(), options).unwrap()
     }
+}
 
-    fn open(&self, client: &Client) -> RemoteFile {
-        let layout = Layout { strip: 512, first: Some(0), ..Layout::default() };
-        let options = RemoteOptions { create: true, exclusive: false, layout };
-        RemoteFile::open_with(client, &client.url("file"), &options).unwrap()
-    }
+fn open(client: &Client) -> RemoteFile {
+    let layout = Layout { strip: 512, first: Some(0), ..Layout::default() };
+    let options = RemoteOptions { create: true, exclusive: false, layout };
+    RemoteFile::open_with(client, &client.url("file"), &options).unwrap()
+}
+
+fn open_existing(client: &Client) -> RemoteFile {
+    RemoteFile::open_with(client, &client.url("file"), &RemoteOptions::default()).unwrap()
 }
 
 fn settings(data: PathBuf) -> Settings {
@@ -126,7 +130,7 @@ fn says(error: &StoreError, address: &str, text: &str) {
 fn what_a_crash_lost_is_written_again_before_a_sync_succeeds() {
     let mut site = Site::start(2);
     let client = site.client(options(60));
-    let file = site.open(&client);
+    let file = open(&client);
     let mut expected = numbers(10_000, 0);
     file.write_at(0, &expected).unwrap();
     site.stop(1, false);
@@ -149,7 +153,7 @@ fn what_a_crash_lost_is_written_again_before_a_sync_succeeds() {
 fn reads_after_a_crash_see_what_was_written_before() {
     let mut site = Site::start(1);
     let client = site.client(options(60));
-    let file = site.open(&client);
+    let file = open(&client);
     file.write_at(0, &numbers(5000, 1)).unwrap();
     file.set_len(4000).unwrap();
     file.write_at(4500, b"end").unwrap();
@@ -167,7 +171,7 @@ fn reads_after_a_crash_see_what_was_written_before() {
 fn a_sync_says_once_what_was_lost_for_good() {
     let mut site = Site::start(2);
     let client = site.client(ClientOptions { unsynced: 0, ..options(60) });
-    let (file, other) = (site.open(&client), site.open(&client));
+    let (file, other) = (open(&client), open(&client));
     file.write_at(0, &numbers(10_000, 0)).unwrap();
     other.write_at(20_000, b"other").unwrap();
     site.stop(1, false);
@@ -189,7 +193,7 @@ fn a_server_that_stopped_in_order_is_not_noticed() {
     let mut site = Site::start(2);
     // Nothing could be written again.
     let client = site.client(ClientOptions { unsynced: 0, ..options(60) });
-    let file = site.open(&client);
+    let file = open(&client);
     let expected = numbers(10_000, 0);
     for round in 0..3 {
         file.write_at(0, &expected).unwrap();
@@ -204,7 +208,7 @@ fn a_server_that_stopped_in_order_is_not_noticed() {
 fn a_restart_takes_no_longer_than_the_patience() {
     let mut site = Site::start(1);
     let client = site.client(options(60));
-    let file = site.open(&client);
+    let file = open(&client);
     site.stop(0, false);
     std::thread::scope(|scope| {
         let writer =
@@ -221,7 +225,7 @@ fn a_failed_write_does_not_come_back() {
     let site = Site::with(1, |settings| settings.delay = Duration::from_millis(700));
     let client = site
         .client(ClientOptions { patience: Duration::from_millis(200), ..ClientOptions::default() });
-    let file = site.open(&client);
+    let file = open(&client);
     for round in 0..3 {
         let error = file.write_at(0, b"old data").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");
@@ -232,7 +236,7 @@ fn a_failed_write_does_not_come_back() {
             // A new connection of the same client waits for the end of the old one.
             match file.len() {
                 Ok(_) => {
-                    newer = Some(site.open(&patient).write_at(0, b"new data"));
+                    newer = Some(open(&patient).write_at(0, b"new data"));
                     break;
                 }
                 Err(_) => std::thread::sleep(Duration::from_millis(10)),
@@ -240,7 +244,7 @@ fn a_failed_write_does_not_come_back() {
         }
         newer.unwrap().unwrap();
         std::thread::sleep(Duration::from_millis(800));
-        assert_eq!(content(&site.open(&patient)), b"new data", "round {round}");
+        assert_eq!(content(&open(&patient)), b"new data", "round {round}");
     }
 }
 
@@ -248,7 +252,7 @@ fn a_failed_write_does_not_come_back() {
 fn other_storage_is_no_data() {
     let mut site = Site::start(2);
     let client = site.client(options(2));
-    let file = site.open(&client);
+    let file = open(&client);
     let expected = numbers(10_000, 0);
     file.write_at(0, &expected).unwrap();
     file.sync().unwrap();
@@ -257,9 +261,9 @@ fn other_storage_is_no_data() {
     site.stop(0, true);
     for wrong in [empty, swapped] {
         site.stop(1, true);
-        site.start_on(1, wrong);
+        site.start_on(1, &wrong);
         for client in [client.clone(), site.client(options(2))] {
-            let file = site.open_existing(&client);
+            let file = open_existing(&client);
             let why = "it was started on another data directory";
             let mut bytes = vec![0; 10_000];
             says(&file.read_at(0, &mut bytes).unwrap_err(), &site.address(1), why);
@@ -276,16 +280,10 @@ fn other_storage_is_no_data() {
 
     // Accepted storage is new: what lay on the other is missing, and that is said.
     site.stop(1, true);
-    site.start_on(1, site.place.path().join("new"));
+    site.start_on(1, &site.place.path().join("new"));
     client.accept_storage(&site.address(1)).unwrap();
     let error = file.read_at(0, &mut vec![0; 10_000]).unwrap_err();
     says(&error, &site.address(1), "its storage has lost them");
-}
-
-impl Site {
-    fn open_existing(&self, client: &Client) -> RemoteFile {
-        RemoteFile::open_with(client, &client.url("file"), &RemoteOptions::default()).unwrap()
-    }
 }
 
 #[test]
@@ -293,14 +291,14 @@ fn a_missing_or_short_object_is_no_zeros() {
     for len in [None, Some(100)] {
         let site = Site::start(2);
         let client = site.client(options(5));
-        let file = site.open(&client);
+        let file = open(&client);
         file.write_at(0, &numbers(10_000, 0)).unwrap();
         file.sync().unwrap();
         drop((file, client));
         let client = site.client(options(5));
-        let file = site.open(&client);
+        let file = open(&client);
         // Opening a file for writing does not bring an object back.
-        drop(site.open(&client));
+        drop(open(&client));
         match len {
             None => std::fs::remove_file(site.object(1, &file)).unwrap(),
             Some(len) => site.cut_object(1, &file, len),
@@ -316,7 +314,7 @@ fn a_missing_or_short_object_is_no_zeros() {
         if len.is_none() {
             says(&file.write_at(600, b"new").unwrap_err(), &site.address(1), why);
         }
-        drop(site.open(&client));
+        drop(open(&client));
         says(&file.read_at(0, &mut [0; 10_000]).unwrap_err(), &site.address(1), why);
     }
 }
@@ -325,7 +323,7 @@ fn a_missing_or_short_object_is_no_zeros() {
 fn holes_and_ends_are_zeros_and_ends() {
     let site = Site::start(3);
     let (one, two) = (site.client(options(5)), site.client(options(5)));
-    let (file, other) = (site.open(&one), site.open(&two));
+    let (file, other) = (open(&one), open(&two));
     // The first server has no byte, the third has an end.
     file.write_at(1024 + 3 * 512, b"end").unwrap();
     file.sync().unwrap();
@@ -347,7 +345,7 @@ fn holes_and_ends_are_zeros_and_ends() {
 fn a_file_without_objects_is_empty() {
     let site = Site::start(2);
     let client = site.client(options(5));
-    let file = site.open(&client);
+    let file = open(&client);
     for server in 0..2 {
         std::fs::remove_file(site.object(server, &file)).unwrap();
     }
@@ -357,7 +355,7 @@ fn a_file_without_objects_is_empty() {
         site.stop(server, true);
         site.start_again(server);
     }
-    let file = site.open_existing(&site.client(options(5)));
+    let file = open_existing(&site.client(options(5)));
     assert_eq!(content(&file), b"");
     file.write_at(0, &[1; 2000]).unwrap();
     file.sync().unwrap();

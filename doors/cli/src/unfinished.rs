@@ -118,8 +118,7 @@ impl UnfinishedFile {
                 let file = client.lookup(path(part))?;
                 self.claim_on_servers(&client, &file);
             }
-            Names::Object(_) => {}
-            Names::Pool { .. } => {}
+            Names::Object(_) | Names::Pool { .. } => {}
         }
         Ok(())
     }
@@ -190,8 +189,7 @@ pub(crate) fn remove_stale<'n>(names: impl IntoIterator<Item = &'n Location>) {
     for name in names {
         match name {
             Location::Local(name) => local.push(name),
-            Location::Object(_) => {}
-            Location::Pool(_) => {}
+            Location::Object(_) | Location::Pool(_) => {}
             Location::Remote(url) => {
                 let (directory, last) = split(path(url));
                 let key = RemoteUrl { path: format!("/{directory}"), ..url.clone() }.to_string();

@@ -184,7 +184,9 @@ impl LabSite {
         let writes: Vec<_> = (0..log.writes).map(|_| dice.write()).collect();
         let (before, after) = writes.split_at(log.sync_begun);
         let mut content = vec![0; LEN];
-        before.iter().for_each(|(offset, bytes)| put(&mut content, *offset, bytes));
+        for (offset, bytes) in before {
+            put(&mut content, *offset, bytes);
+        }
         let Some(object) = self.object(node, seed) else { return };
         let object = OpenOptions::new().write(true).open(object).unwrap();
         for (offset, bytes) in after {

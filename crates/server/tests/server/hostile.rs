@@ -140,7 +140,7 @@ fn a_slow_link_is_no_reason_to_drop_a_client() {
     let embedded = alone(|settings| settings.limits.frame_time = Duration::from_secs(1));
     let mut client = Client::new(embedded.servers()[0].address());
     client.ask(&Request::Touch { object: 1 }).unwrap();
-    let data = [7; 32 << 10];
+    let data = vec![7; 32 << 10];
     let mut frames = Connection::new(Vec::new());
     frames.queue_request(1, &Request::Write { access: access(1, 0, data.len() as u64) }).unwrap();
     frames.send_data(1, &data).unwrap();
