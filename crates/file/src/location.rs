@@ -1,5 +1,5 @@
-//! [`Location`]: where a file lies: on a file system, on I/O servers, in a pool of Ceph or in an object
-//! store.
+//! [`Location`]: where a file lies: on a file system, on I/O servers, in a pool of Ceph or in an
+//! object store.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

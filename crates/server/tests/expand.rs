@@ -64,9 +64,11 @@ impl Link {
     }
 
     fn prepare(&mut self, object: u64, len: u64) {
-        self.0.send_request(9, &Request::Truncate { object, len }).unwrap();
-        let header = self.0.receive_header().unwrap();
-        assert_eq!(self.0.receive_message(&header).unwrap(), Message::Reply(Reply::Done));
+        for request in [Request::Touch { object }, Request::Truncate { object, len }] {
+            self.0.send_request(9, &request).unwrap();
+            let header = self.0.receive_header().unwrap();
+            assert!(matches!(self.0.receive_message(&header).unwrap(), Message::Reply(_)));
+        }
     }
 }
 

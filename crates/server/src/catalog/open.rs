@@ -118,9 +118,9 @@ pub(super) fn open_backend(
         let mut database = redb::Builder::new()
             .set_cache_size(CACHE)
             .set_repair_callback(move |repair| {
-                // It says that it is a third done when it has found the last change damaged, and
-                // otherwise begins with two thirds.
-                if repair.progress() < 0.5 {
+                // After any crash it begins at zero. It says that it is a third done only when it has
+                // found the last change damaged, and otherwise goes on with two thirds.
+                if (0.1..0.5).contains(&repair.progress()) {
                     noticed.store(true, Relaxed);
                 }
             })
