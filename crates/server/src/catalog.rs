@@ -104,8 +104,8 @@ impl Catalog {
         if catalog.last_change_undone {
             tracing::warn!(
                 catalog = catalog.place,
-                "the last change was not whole and was undone: nobody was told of it if the server \
-                 was killed; otherwise the disk has damaged it"
+                "it was not closed; a last change that was not whole was undone: nobody was told of \
+                 it if the server was killed, otherwise the disk has damaged it"
             );
         }
         Ok(catalog)
@@ -122,8 +122,9 @@ impl Catalog {
         Self { database, extent, reserve: Reserve::default(), last_change_undone, place }
     }
 
-    /// Whether the last change was not whole when the catalogue was opened, and was undone. After
-    /// a crash that is a change which nobody was told of; otherwise the disk has damaged it.
+    /// Whether the catalogue had not been closed when it was opened, so that a last change which
+    /// was not whole was undone. After a crash that is a change which nobody was told of; otherwise
+    /// the disk has damaged it.
     pub fn last_change_undone(&self) -> bool {
         self.last_change_undone
     }

@@ -107,6 +107,7 @@ pub(super) fn open_backend(
     blocks: Option<File>,
     name: &str,
 ) -> Result<Opened, CatalogError> {
+    let is_new = backend.len().map_err(redb::Error::Io)? == 0;
     let extent = Extent::new(backend, blocks).map_err(redb::Error::Io)?;
     let extent = Arc::new(extent);
     let storage = RedbStorage(Arc::clone(&extent));
@@ -118,15 +119,16 @@ pub(super) fn open_backend(
         let mut database = redb::Builder::new()
             .set_cache_size(CACHE)
             .set_repair_callback(move |repair| {
-                // After any crash it begins at zero. It says that it is a third done only when it has
-                // found the last change damaged, and otherwise goes on with two thirds.
-                if (0.1..0.5).contains(&repair.progress()) {
+                // It begins at zero, also where a flipped bit has led it to the state before the
+                // last change; if it finds the last change damaged, it says that a third is done.
+                if repair.progress() < 0.5 {
                     noticed.store(true, Relaxed);
                 }
             })
             .create_with_backend(storage)
             .map_err(|error| failure(error, name))?;
-        let last_change_undone = undone.load(Relaxed);
+        // A new one is repaired, too.
+        let last_change_undone = !is_new && undone.load(Relaxed);
         if !database.check_integrity().map_err(|error| failure(error, name))? {
             let why = "its bytes are not those of their checksums".to_owned();
             return Err(CatalogError::Damaged { catalog: name.to_owned(), why });
