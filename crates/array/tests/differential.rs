@@ -869,7 +869,11 @@ mod processes {
 
     #[test]
     fn of_a_job() {
-        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        // Nodes of a lab have a `/dev/shm` each.
+        let directory = match mpi_job::lab() {
+            Some(_) => tempfile::tempdir().unwrap(),
+            None => tempfile::tempdir_in("/dev/shm").unwrap(),
+        };
         let directory = directory.path().to_str().unwrap();
         for (first, ranks_per_node) in [("20000", None), ("30000", Some("1"))] {
             let mut variables = vec![("STRIATE_DIRECTORY", directory), ("STRIATE_FIRST", first)];
