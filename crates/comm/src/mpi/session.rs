@@ -98,7 +98,7 @@ impl Session {
                 ffi::MPI_Test(&raw mut request, &raw mut done, ffi::RSMPI_STATUS_IGNORE)
             })?;
             if done != 0 {
-                return Ok(());
+                break;
             }
             if let Err(lost) = watch::check() {
                 // Nothing can be waited for any more.
@@ -113,6 +113,11 @@ impl Session {
             std::thread::sleep(nap);
             nap = (nap * 2).min(Duration::from_millis(10));
         }
+        // All are here, so this is short. Without it, ranks of MPICH on several nodes stay in
+        // MPI_Finalize more often: a message of the barrier above may still wait to be sent when
+        // the library ceases to make progress.
+        // SAFETY: the communicator exists, and all ranks make this call.
+        check("MPI_Barrier", unsafe { ffi::MPI_Barrier(exit.raw()) })
     }
 
     /// Ends the job with a message that names the rank.
